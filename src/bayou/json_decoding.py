@@ -1,8 +1,7 @@
-"""Decoding of JSON from other writers: any invalid input raises `msgspec.DecodeError`.
+"""Decodes JSON of other writers. Any invalid input raises `msgspec.DecodeError`.
 
-msgspec itself raises other errors for JSON that is nested too deeply for the interpreter's stack,
-for bytes that aren't UTF-8, and for numbers that a `float_hook` rejects. This module converts these
-errors.
+msgspec itself raises other errors in some cases: for JSON that is nested too deeply, for bytes that
+aren't UTF-8, and for numbers that a `float_hook` rejects. This module converts these errors.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 class JsonDecoder(Generic[T]):
-    """A decoder for one type; takes the options of `msgspec.json.Decoder`."""
+    """A JSON decoder for one type. The options are those of `msgspec.json.Decoder`."""
 
     def __init__(self, wire_type: type[T], **options: Any) -> None:
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(wire_type, **options)
@@ -50,7 +49,7 @@ _ESCAPES = re.compile(
 
 
 def without_lone_surrogates(data: bytes) -> bytes:
-    """Replace each escaped lone surrogate in JSON by U+FFFD, because UTF-8 can't encode it.
+    """Replace escapes of lone surrogates in JSON by U+FFFD, because UTF-8 can't encode surrogates.
 
     Writers that truncate strings to a number of UTF-16 code units can split a surrogate pair.
     """

@@ -1,19 +1,22 @@
-"""Keys of an upsert: the order of a key's records, and the last record of each key.
+"""Defines the order of the records of an upsert key, and finds the last record of each key.
 
-Records of a key are ordered by (ordering column if configured, Kafka timestamp, offset, partition),
-nulls first. The last record of a key becomes the key's row, or deletes the row.
+The records of a key are ordered by ordering column if configured, then by Kafka timestamp, offset
+and partition. Nulls are first. The last record of a key becomes the key's row, or deletes the row.
 
-A tombstone without an ordering value is called *bare*. It gets the highest ordering value of the
-key's records that arrived before it. It therefore deletes the existing row, and older records that
-are read later don't restore the row.
+A tombstone without an ordering value is called *bare*. Such a tombstone gets the highest ordering
+value of the key's records that arrived earlier. Therefore it deletes the existing row, and older
+records that are read later don't insert the row again.
 
-Records arrive in the order of their offsets, so all records of a key must be in one partition, as
-Kafka's partitioner ensures until partitions are added. If the records of a key in a batch are in
-several partitions, they arrived in the order of their Kafka timestamps. Rows of the table arrived
-before the batch, with one exception: if a tombstone is a replayed dead letter, rows of its
-partition with a higher offset arrived after it.
-Offsets are only compared within a partition of the same topic, because the Kafka topic of a table
-may have been changed.
+The order of arrival is defined as follows:
+
+- The records of a key in a batch arrived in the order of their offsets. If they are in several
+  partitions, because partitions were added to the topic, they arrived in the order of their Kafka
+  timestamps.
+- Rows of the table arrived before the batch. If a tombstone is a replayed dead letter, this isn't
+  true of rows in the tombstone's partition with a higher offset. They arrived after the tombstone.
+
+Offsets are only compared within a partition of one topic, because the Kafka topic of a table can
+change.
 """
 
 from __future__ import annotations
@@ -29,21 +32,28 @@ from bayou.kernel.arrow.compute import pc
 from bayou.protocol.sql import quote_identifier
 
 DELETED = "_bayou_deleted"
-"""Boolean column of a batch's rows: true if the record deletes its key."""
+"""Boolean column of a batch's rows: true if the record of the row deletes its key."""
 
 FORCED = "_bayou_forced"
-"""Boolean column that `last_of_each_key` adds: true if the row replaces the table's row without a
-comparison, because a tombstone of the batch deletes the table's row."""
+"""Boolean column that `last_of_each_key` adds: true if a row replaces the target row in any case.
+
+The rows aren't compared, because a tombstone of the batch deletes the target row.
+"""
 
 BARE = "_bayou_bare"
-"""Boolean column that `last_of_each_key` adds and that the deleted keys have: true if the row is a
-tombstone whose record has no ordering value. Null if no ordering column is configured."""
+"""Boolean column that is true if a row is a bare tombstone, which has no ordering value.
+
+The rows from `last_of_each_key` and the table of deleted keys have this column. It is null if no
+ordering column is configured.
+"""
 
 SUPERSEDED = "_bayou_superseded"
-"""Boolean column that `last_of_each_key` adds: true if the row is a tombstone without an ordering
-value, and a later record of its key is in the batch. The tombstone isn't merged into the target.
-It is stored in the deleted keys, because it also deletes older records that arrive later, such as
-replayed dead letters."""
+"""Boolean column that `last_of_each_key` adds: true for a bare tombstone that is not the last row.
+
+Such a tombstone isn't merged into the target, because a later record of its key is in the batch. It
+is stored in the table of deleted keys, because it also deletes older records that arrive later,
+such as replayed dead letters.
+"""
 
 _KIND, _KEY, _AT, _NAN = "_bayou_kind", "_bayou_key", "_bayou_at", "_bayou_nan"
 
@@ -53,12 +63,12 @@ _TOPIC = "_kafka_topic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertKeys:
-    """The key columns of an upsert and the order of a key's records. Can be pickled.
+    """The key columns and the ordering column of an upsert. Can be pickled.
 
     Attributes:
-        columns: the key columns; two nulls count as equal.
-        ordering: the column that is compared before Kafka's timestamp and offset; None if no
-            ordering column is configured.
+        columns: the key columns. Two nulls are equal.
+        ordering: the ordering column, which is compared before Kafka timestamp and offset; None if
+            it isn't configured.
     """
 
     columns: tuple[str, ...]
@@ -66,7 +76,7 @@ class UpsertKeys:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns that order the records of a key, the most significant first."""
+        """The columns by which the records of a key are ordered, the most significant first."""
         return (*(() if self.ordering is None else (self.ordering,)), *_KAFKA_ORDER)
 
     @property
@@ -75,14 +85,14 @@ class UpsertKeys:
 
     @property
     def matching(self) -> str:
-        """SQL condition that a row `s` of a batch and a row `t` of the table have the same key."""
+        """SQL condition that row `s` of a batch and row `t` of a table have the same key."""
         return " AND ".join(f"t.{c} <=> s.{c}" for c in map(quote_identifier, self.columns))
 
     def newer_than(self, known: Collection[str]) -> str:
-        """Return the SQL condition under which a batch's row `s` replaces the table's row `t`.
+        """Return the SQL condition under which row `s` of a batch replaces row `t` of a table.
 
         Args:
-            known: the table's columns; a column that the table lacks counts as null.
+            known: names of the table's columns. A column that the table lacks is treated as null.
         """
         condition = ""
         for name in reversed(self.order):
@@ -98,22 +108,22 @@ class UpsertKeys:
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """Return the rows of a batch that may change the target or the table of deleted keys.
+    """Return the rows of a batch to merge into the target and the table of deleted keys.
 
     Args:
         rows: the batch, with the column `DELETED`.
         deleted: rows of the table of deleted keys, with the columns `keys.all_columns` and `BARE`.
-            They may include deletes of a batch that isn't committed to the target yet.
-        orderings: rows of the target whose keys are in `keys_of_tombstones`, with the columns
-            `keys.all_columns` except Kafka's timestamp.
+            They can include deletes that aren't committed to the target yet.
+        orderings: rows of the target whose keys are in the result of `keys_of_tombstones`, with the
+            columns `keys.all_columns` except `_kafka_timestamp`.
 
     Returns:
-        The last row of each key, unless `deleted` has a newer record of the key. Also the last
-        bare tombstone of each key that no other returned row deletes; its `SUPERSEDED` is true.
-        The columns `FORCED`, `BARE` and `SUPERSEDED` are added. The last bare tombstone of a key
-        gets the ordering value of the row in `orderings` with its key and offset. If there is no
-        such row, the tombstone gets the highest ordering value of the key's records that arrived
-        before it.
+        The last row of each key, with the added columns `FORCED`, `BARE` and `SUPERSEDED`. A key is
+        omitted if `deleted` has a newer record of the key. The last bare tombstone of each key is
+        also returned, with `SUPERSEDED` true, unless the returned last row deletes the key. A last
+        bare tombstone gets the highest ordering value of the key's records that arrived before it.
+        If a row in `orderings` has the same key and offset as the tombstone, the tombstone gets the
+        ordering value of this row instead.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:
@@ -179,13 +189,13 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the index of each key's last bare tombstone, except for keys that a winner deletes.
+    """Return the index of each key's last bare tombstone, except for keys that a last row deletes.
 
     Args:
         tombstones: mask that selects the last bare tombstone of each key.
-        ids: for each row, an integer that identifies its key (see `key_numbers`).
-        winners: indexes of the winners, which are the last rows of the keys. A key whose last row
-            is in the table of deleted keys has no winner.
+        ids: for each row, an integer that identifies its key; see `key_numbers`.
+        winners: indexes of the last rows of the keys. If the last row of a key is in the table of
+            deleted keys, the key has no index here.
         deleted: the column `DELETED` of the batch.
     """
     indices = pc.indices_nonzero(tombstones).cast(pa.int64())
@@ -195,10 +205,10 @@ def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
 
 
 def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
-    """Return the keys of the bare tombstones in `rows`, a batch.
+    """Return the keys of the bare tombstones in a batch; None if there are none.
 
-    The ordering values of these keys must be read from the table. The result is None if there are
-    no bare tombstones, or if no ordering column is configured.
+    The ordering values of these keys must be read from the target. The result is also None if no
+    ordering column is configured.
     """
     if keys.ordering is None:
         return None
@@ -207,9 +217,9 @@ def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
 
 
 def key_numbers(columns: Sequence[Any]) -> Any:
-    """Return an integer for each row that identifies its key: it is equal for rows of one key.
+    """Return an integer for each row; rows have the same integer if they have the same key.
 
-    Two nulls count as equal. If there are no key columns, the result is None.
+    Two nulls are equal. The result is None if there are no key columns.
     """
     numbers: Any = None
     for column in columns:
@@ -227,24 +237,23 @@ def key_numbers(columns: Sequence[Any]) -> Any:
 
 
 _ROW, _GONE, _KNOWN = 0, 1, 2
-"""Values of the column `_KIND`: a row of the batch, of the deleted keys, or of the target."""
+"""Values of `_KIND`: a row of the batch, of the table of deleted keys, or of the target."""
 
 
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
     """Compute the ordering value of the last bare tombstone of each key.
 
-    The tombstone gets the highest ordering value of the key's rows that arrived before it.
+    A tombstone gets the highest ordering value of the key's rows that arrived before the tombstone.
 
     Args:
         ordering: name of the ordering column.
-        ids: for each row, an integer that identifies its key (see `key_numbers`).
+        ids: for each row, an integer that identifies its key; see `key_numbers`.
         kinds: the column `_KIND`.
 
     Returns:
         The ordering values of all rows, and three masks. The first mask selects the rows that a
-        bare tombstone deletes: they arrived before the tombstone. The second mask is the
-        column `FORCED`: it selects rows that replace the target's row without a comparison. The
-        third mask selects the last bare tombstone of each key.
+        bare tombstone deletes, because they arrived before the tombstone. The second mask is the
+        column `FORCED`. The third mask selects the last bare tombstone of each key.
     """
     values = everything.column(ordering).combine_chunks()
     replayed = _precedes_delete(everything, ids, kinds)
@@ -272,10 +281,10 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 
 
 def _arrival(everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return numbers that are in the order in which the records of each key in a batch arrived.
+    """Return integers that have the order in which the records of each key in a batch arrived.
 
-    The records are in the order of their offsets. If they are in several partitions, because
-    partitions were added to the topic, they are in the order of their Kafka timestamps.
+    Records arrive in the order of their offsets. If the records of a key are in several partitions,
+    because partitions were added to the topic, they arrive in the order of their Kafka timestamps.
     """
     # Rows that don't come from Kafka have no partition, and count as later in any case.
     from_kafka = pc.greater_equal(everything.column("_kafka_partition").combine_chunks(), 0)
@@ -293,12 +302,12 @@ def _arrival(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
 
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return a mask of the batch's rows that arrived before a bare tombstone of their key.
+    """Return a mask of the batch's rows that arrived before a stored bare tombstone of their key.
 
-    The tombstone is in the table of deleted keys. A row of a replayed dead letter can have arrived
-    before it. Such a row must not restore the key, even if its ordering value is higher, because
-    the tombstone's ordering value was computed without the dead letter. The mask selects only rows
-    in the tombstone's Kafka partition.
+    The table of deleted keys stores the tombstone. The row of a replayed dead letter can have
+    arrived before the tombstone. Such a row must not insert the key again. Its ordering value can
+    be higher, because the tombstone's ordering value was computed without the dead letter. The mask
+    selects only rows in the tombstone's Kafka partition.
     """
     bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
     gone = pc.and_(pc.equal(kinds, _GONE), bare)
@@ -313,10 +322,10 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
 
 def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -> Any:
-    """Compare the offset of each row with the offset of its key's last tombstone.
+    """Compare the offset of each row with the offset of the last bare tombstone of the row's key.
 
     Args:
-        is_last: mask that selects the last tombstone of each key.
+        is_last: mask that selects the last bare tombstone of each key.
 
     Returns:
         A mask of the rows with a higher offset, and a mask of the rows with the same offset. Both
@@ -332,9 +341,9 @@ def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -
 
 
 def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
-    """Return two columns: an integer that identifies a row's topic and partition, and the offset.
+    """Return two columns: integers that identify each row's topic and partition, and the offsets.
 
-    Deleted keys that were stored without a topic count as keys of the batch's topic.
+    Deleted keys that are stored without a topic belong to the batch's topic.
     """
     topics = everything.column(_TOPIC).combine_chunks()
     own = topics.filter(pc.equal(kinds, _ROW)).drop_null()
@@ -347,7 +356,11 @@ def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
-    """Aggregate values by key with `function`; return, for each row, the aggregate of its key."""
+    """Aggregate values by key, and return the result of its key for each row.
+
+    Args:
+        function: the name of Arrow's aggregation, such as `max`.
+    """
     grouped: Any = pa.table({"key": ids, "value": values}).group_by("key")
     result = grouped.aggregate([("value", function)])
     keys = result.column("key").combine_chunks()
@@ -356,9 +369,9 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
 
 
 def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Extend rows of the target, or of the table of deleted keys, to the columns of a batch.
+    """Convert rows of the target or of the table of deleted keys to the columns of a batch.
 
-    In the added columns, `DELETED` is true, `_KIND` is `kind`, and all other values are null.
+    `DELETED` is true, `_KIND` is `kind`, and all other missing columns are null.
     """
     columns: dict[str, Any] = {
         name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names

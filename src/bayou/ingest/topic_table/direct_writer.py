@@ -1,12 +1,12 @@
-"""Writes records from programs and files to the table of a Kafka topic.
+"""Writes records of programs and files to the table of a Kafka topic, like records of the topic.
 
-The records are processed like records of the topic.
+The rows have these metadata columns:
 
-`_kafka_topic` is the topic's name. For records of programs, `_kafka_partition` is `WRITTEN`, and
-`_kafka_offset` is the record's index in the call of `write`. For migrated records,
-`_kafka_partition` is `MIGRATED`, and `_kafka_offset` is the record's sequence number in all
-migrations to the table. Both partitions are negative, so that these offsets can't be confused with
-Kafka offsets.
+- `_kafka_topic` is the name of the Kafka topic.
+- `_kafka_partition` is `WRITTEN` for a record of a program, and `MIGRATED` for a record of a file.
+  Both are negative, so that these rows aren't confused with rows of Kafka records.
+- `_kafka_offset` is the record's index in the call of `write` for a record of a program. For a
+  record of a file, it is the record's sequence number in all migrations to the table.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ MIGRATED = -1
 """`_kafka_partition` of migrated rows."""
 
 WRITTEN = -2
-"""`_kafka_partition` of rows that were written by a program."""
+"""`_kafka_partition` of rows that a program has written."""
 
 
 class DirectWriter:
     """Writes records to one topic's table. Not thread-safe.
 
     Args:
-        records_of_topic: whether the records are encoded in the format of the Kafka topic; if
+        records_of_topic: whether the records are in the format of the Kafka topic's records. If
             False, they are JSON objects.
     """
 
@@ -94,22 +94,21 @@ class DirectWriter:
     def write(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> BatchReport:
-        """Write records to the table: one commit for dead letters, then one for rows.
+        """Write records to the table: first a commit of dead letters, then a commit of rows.
 
         Conflicts are retried `max-retries` times. If another commit has changed the table's
-        columns, a retry may refuse more records. Dead letters of an earlier attempt stay dead
+        columns, a retry may find more dead letters. Dead letters of an earlier attempt remain dead
         letters.
 
         Args:
             records: batches with the columns of the Kafka source; see `record_batch`.
             transaction_ids: transaction identifiers of both commits. If a table already has these
-                identifiers, an earlier attempt has committed to this table, and the commit is
-                skipped.
+                identifiers, an earlier call has committed to this table, and the commit is skipped.
 
         Raises:
             ConcurrentTransactionError: another process writes the same records.
-            BayouError: the write failed. Written files are deleted. After a store error they are
-                retained, because they may have been committed.
+            BayouError: the write failed. Data files are deleted, except after an error of the
+                store, because they may have been committed.
         """
         began = time.monotonic()
         conflicts = 0
@@ -144,7 +143,11 @@ class DirectWriter:
             time.sleep(retry_delay(conflicts))
 
     def _committed_before(self, count: int) -> str:
-        """Return sentences for the error of a write that failed after committing dead letters."""
+        """Return sentences about the dead letters that were committed before an error.
+
+        Args:
+            count: number of dead letters.
+        """
         one = count == 1
         return (
             f"{dead_letters_path(self._topic.table_path)}: {count} of the records "
@@ -158,12 +161,14 @@ class DirectWriter:
     ) -> tuple[pa.Table, int, BatchReport | None]:
         """Write the records of dead letters, without writing new dead letters.
 
-        If `dry_run` is true, the records are only decoded, and nothing is written.
+        Args:
+            records: the records, with the columns of the Kafka source.
+            dry_run: if true, the records are only decoded, and nothing is written.
 
         Returns:
             The dead letters of the records that still can't become rows, the number of records that
-            are filtered out, and the report of the write. The report is None if nothing was
-            written.
+            `processing.where` filters out, and the report of the write. The report is None if
+            nothing was written.
         """
         conflicts = 0
         while True:
@@ -258,16 +263,16 @@ class DirectWriter:
     def _refused_before(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> tuple[set[tuple[int, int]], Mapping[str, int]]:
-        """Return which records an earlier attempt has already written as dead letters.
+        """Return the records that an earlier attempt has already written as dead letters.
 
-        A dead letter of another record isn't counted. The dead letters of a migration to a table
-        that was deleted have the same positions.
+        A dead letter counts only if its key and value are those of the record. A dead letter with
+        the same offset can also be from an earlier migration, to a table that was deleted.
 
         Returns:
-            The (partition, offset) pairs of the records that are already dead letters, and the
-            transaction identifiers that the dead letter table doesn't have yet. Both are read from
-            one version of the table. If another process has written dead letters since then, a
-            commit that sets these identifiers fails with a conflict.
+            The (partition, offset) pairs of these records, and the transaction identifiers that the
+            dead letter table doesn't have yet. Both are from one version of the table. If another
+            process has written dead letters since then, a commit that sets these identifiers
+            conflicts.
         """
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         ends = [pc.min_max(batch.column("offset")).as_py() for batch in records if batch.num_rows]
@@ -313,7 +318,7 @@ class DirectWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadResult:
-    """The result of decoding records: rows of a layout, and dead letters."""
+    """The rows and the dead letters of decoded records. The rows have the columns of `layout`."""
 
     layout: RowLayout
     rows: list[pa.RecordBatch]
@@ -342,9 +347,10 @@ _RECORD = ["partition", "offset", "key", "value"]
 def _in_both(
     records: Iterable[pa.RecordBatch], dead_letters: Iterable[pa.RecordBatch]
 ) -> list[pa.RecordBatch]:
-    """Return the records that are among the dead letters.
+    """Return the records for which there is a dead letter with the same offset, key and value.
 
-    Timestamps aren't compared: that of a migrated record is the current time of its file.
+    Timestamps aren't compared, because the file of a migrated record may have another timestamp
+    now.
     """
     known = {record for batch in dead_letters for record in _contents(batch)}
     return [
@@ -372,8 +378,7 @@ def _without(
 def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Set the timestamps of migrated rows to null, so that records from Kafka are newer.
 
-    The timestamp of a migrated row is the modification time of its file, which can be later than
-    the record.
+    A migrated row has the timestamp of its file, which can be later than the time of the record.
     """
     at = rows.schema.get_field_index("_kafka_timestamp")
     migrated = pc.equal(rows.column("_kafka_partition"), MIGRATED)
@@ -395,8 +400,8 @@ def record_batch(
 
     Args:
         partition: `WRITTEN` or `MIGRATED`.
-        first: offset of the first record; each later record has the next offset.
-        timestamps: timestamp of each record, microseconds since the epoch.
+        first: the offset of the first record. Each record has the offset after the previous record.
+        timestamps: the timestamp of each record, in microseconds since the epoch.
         keys: the Kafka key of each record; None if no record has a key.
     """
     count = len(values)

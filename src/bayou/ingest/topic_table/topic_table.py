@@ -1,7 +1,8 @@
-"""`TopicTable`: access to a topic's table from a Python program, without Kafka or Spark.
+"""`TopicTable`, which reads and writes a topic's table in a Python program without Kafka or Spark.
 
-Records of a program are encoded as JSON. Dates, times, UUIDs, decimals and bytes (base64) become
-strings. Values of numpy and timestamps of pandas are converted. NaN and infinity become null.
+Records of a program are encoded as JSON. Dates, times, UUIDs, decimals and bytes become strings;
+bytes are encoded as Base64. Values of numpy and timestamps of pandas are converted. NaN and
+infinity become null.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from bayou.protocol.schema import StructType
 def json_records(records: Iterable[Mapping[str, Any]], *, argument: str) -> list[bytes]:
     """Encode each record as JSON.
 
-    `argument` is the name of the parameter with the records, for error messages.
+    Args:
+        argument: the name of the parameter that contains the records, for error messages.
     """
     encoder = msgspec.json.Encoder(enc_hook=_encode_other)
     encoded: list[bytes] = []
@@ -96,23 +98,23 @@ class TopicTable:
 
     @property
     def handle(self) -> TableHandle:
-        """The table as returned by `bayou.table`."""
+        """The table as a handle, which `bayou.table` would return for its path."""
         storage_options = self._configuration.connector.storage.storage_options()
         return open_table(self._topic.table_path, storage_options)
 
     def write(self, records: Iterable[Mapping[str, Any]]) -> BatchReport:
-        """Write records to the table in one commit, as if they were records of the topic.
+        """Write records to the table in one commit, in the same way as Kafka records of the topic.
 
-        Records are validated, partitioned, and appended or upserted according to the configuration;
-        invalid records become dead letters. `_kafka_partition` is -2, `_kafka_offset` is the
-        record's index in `records`. Dates, decimals and bytes are written as strings, NaN and
-        infinity as null; values of numpy are converted.
+        Records are validated, partitioned, and appended or upserted according to the configuration.
+        Invalid records become dead letters. In the rows, `_kafka_partition` is -2, and
+        `_kafka_offset` is the record's index in `records`. Dates, decimals and bytes are written as
+        strings, and NaN and infinity as null. Values of numpy are converted.
 
         Raises:
             ArgumentError: a record can't be encoded as JSON.
-            BayouError: the write failed. No row was written, except if the message says that it is
-                unknown whether the commit was written. Dead letters are committed before rows: if
-                some were committed, the message contains their number.
+            BayouError: the write failed, and no row was written. If it is unknown whether the rows
+                were committed, the message says so. If dead letters were committed before the
+                error, the message contains their number.
         """
         values = json_records(records, argument="records")
         now = time.time_ns() // 1000
@@ -126,7 +128,12 @@ class TopicTable:
         return self._writer().write([batch], {})
 
     def merge_schema(self, messages: Iterable[Mapping[str, Any]]) -> StructType:
-        """Add a column to the table for each new field of messages; create the table if needed.
+        """Add a column to the table for each new field of messages.
+
+        The table is created if it doesn't exist.
+
+        Args:
+            messages: records, which aren't written.
 
         Returns:
             The table's schema.
@@ -139,7 +146,7 @@ class TopicTable:
         return self._writer().merge_schema(values)
 
     def optimize(self) -> MaintenanceReport:
-        """Compact the small files of all partitions."""
+        """Compact the small files in all table partitions."""
         return self._maintain("optimize")
 
     def vacuum(self) -> MaintenanceReport:
@@ -167,7 +174,10 @@ class TopicTable:
         filter: str | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Read rows of the latest version, or of an earlier one; see `bayou.table`."""
+        """Read rows of the latest version or of an earlier version.
+
+        The arguments are those of `TableHandle.to_arrow`.
+        """
         return self.handle.to_arrow(columns, filter, version, timestamp, limit)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -185,12 +195,12 @@ class TopicTable:
 
         Args:
             source: the folder, or a single file.
-            on_commit: function that is called after each commit with the report so far.
-            dry_run: whether to only count files and records, without writing.
+            on_commit: function that is called after each commit, with the report so far.
+            dry_run: if true, files and records are only counted, and nothing is written.
 
         Raises:
-            PipelineError: a pipeline with this state path is running the topic. Set
-                `connector.migration` to let the pipeline migrate the files.
+            PipelineError: a pipeline with the same state path is running the topic. To migrate the
+                files in the pipeline, set `connector.migration`.
             BayouError: see `migrate_json`.
         """
         with topic_lock(self._configuration.state_path, self._topic.key, shared=True):
@@ -199,7 +209,7 @@ class TopicTable:
             )
 
     def verify_migration(self, source: str) -> list[FileCheck]:
-        """Compare the files in a folder with the table; see `verify_migration`."""
+        """Compare the files in a folder with the table; see `bayou.ingest.migration.verify`."""
         return verify_migration(self._configuration, self._topic, source)
 
     def _writer(self) -> DirectWriter:

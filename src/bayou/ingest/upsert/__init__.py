@@ -1,6 +1,6 @@
-"""Upserts, which keep one row for each key: records are ordered and merged into the table.
+"""Upserts, which keep one row for each key. Records are ordered and merged into the table.
 
-`bayou.ingest.upsert_order` defines the order of a key's records, and finds the last one.
+`bayou.ingest.upsert_order` defines the order of a key's records, and finds the last record.
 """
 
 from bayou.ingest.upsert.change_decoder import Change, ChangeReader, key_columns

@@ -1,18 +1,19 @@
-"""Decodes the records of an upsert: each record is a new row for its key, or deletes its key.
+"""Decodes the records of an upsert. A record is a new row for its key, or a delete of its key.
 
 A record without a value (a tombstone) deletes the row whose key is in the record's Kafka key. The
 Kafka key is a JSON object with the key columns, or a Connect envelope with this object in
 `payload`. If there is only one key column, the Kafka key can also be the column's value. With
-`decode-key` the Kafka key is Avro, Protobuf or JSON with a schema registry's header, and is
+`decode-key`, the Kafka key has a schema registry's header and is Avro, Protobuf or JSON. It is
 converted to JSON.
 
-With `decode: debezium`, a value is Debezium's envelope (`before`, `after`, `op`), or an object
-with the envelope in `payload`. `after` is the row. If `op` is `d`, the record deletes the row
-whose key is in `before`. If `before` doesn't have the key, the Kafka key is used. Debezium sends a
-tombstone after each delete. The tombstone deletes the row again, in case log compaction has removed
-the delete. A tombstone is skipped if its Kafka key isn't an object with valid key columns. If an
-ordering column is configured, all tombstones of Debezium are skipped: they have no ordering value,
-so they could delete newer rows.
+With `decode: debezium`, a value is Debezium's envelope (`before`, `after`, `op`), or an object with
+the envelope in `payload`. If `op` is `d`, the record deletes the row whose key is in `before`, or
+in the Kafka key if `before` doesn't have the key. Otherwise, `after` is the new row.
+
+Debezium sends a tombstone after each delete. The tombstone deletes the row again, because log
+compaction may have removed the delete. A tombstone is skipped if its Kafka key isn't an object with
+valid key columns. If an ordering column is configured, all tombstones of Debezium are skipped. They
+have no ordering value, so they could delete newer rows.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""For each floating-point type, its name, and the limit below which all integers are exact."""
+"""For each floating-point type, a pair: its name, and a limit below which integers are exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ class Change:
 
     Attributes:
         source: the records, with the columns of the Kafka source.
-        decoded: the columns of the records; for deletes, only key and ordering columns have values.
+        decoded: the columns of the records. For deletes, only the key columns and the ordering
+            column have values.
         deleted: True if each record deletes its key, False if each record is a new row.
     """
 
@@ -54,14 +56,14 @@ class Change:
 
 
 class ChangeReader:
-    """Splits batches into rows and deletes. Not thread-safe.
+    """Splits batches of records into new rows and deletes. Not thread-safe.
 
     Args:
-        columns: the columns that are decoded from record fields.
-        decode: function that decodes the values of rows. Its arguments are the values, and a batch
-            of their records with the columns of the Kafka source.
-        decode_keys: decoder of only the key and ordering columns. If set, a record that `decode`
-            filters out is a delete of its key. If None, such a record is ignored.
+        columns: the columns that store record fields.
+        decode: function that decodes new rows. Its arguments are the values of the rows, and the
+            batch of their records, with the columns of the Kafka source.
+        decode_keys: decoder for the key columns and the ordering column. If set, a record that
+            `decode` filters out deletes its key. If None, such a record is ignored.
         debezium: whether the values are in Debezium's envelope.
     """
 
@@ -90,10 +92,10 @@ class ChangeReader:
         self._is_string_key = field is not None and field.data_type == STRING
 
     def read(self, source: pa.RecordBatch) -> Iterator[Change]:
-        """Yield a `Change` with the rows, then one with the deletes, then one with refused records.
+        """Yield the changes of a batch: first new rows, then deletes, then refused records.
 
-        Refused records are neither valid rows nor valid deletes, and become dead letters. If there
-        are no records of a kind, their `Change` is empty or missing.
+        Refused records are neither valid rows nor valid deletes, and become dead letters. If the
+        batch has no records of a kind, the `Change` for this kind is empty or missing.
         """
         split = _Split()
         values: list[Any] = source.column("value").to_pylist() if self._debezium else []
@@ -144,7 +146,7 @@ class ChangeReader:
         yield Change(source=source, decoded=deletes, deleted=True)
 
     def _with_keys(self, decoded: Decoded) -> Decoded:
-        """Refuse decoded records without a valid key."""
+        """Refuse the records without a valid key."""
         if decoded.new_fields.fields:
             return decoded
         keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
@@ -171,17 +173,17 @@ class ChangeReader:
         return Change(source=source, decoded=keys, deleted=True)
 
     def _deleted_keys(self, decoder: RecordDecoder | JsonDecoder, values: pa.Array[Any]) -> Decoded:
-        """Decode the keys of deletes, and refuse deletes without a valid key.
+        """Decode the values of deletes, and refuse deletes without a valid key.
 
-        The result has all columns; the key and ordering columns are decoded, the others are null.
-        If no record has contained a key column yet, deletes have no effect and aren't refused.
+        The result has all columns, but only the key columns and the ordering column have values. If
+        no record has contained a key column yet, deletes have no effect and aren't refused.
         """
         keys = self._with_all_columns(decoder.decode(values))
         is_known = any(self._columns.get(name) is not None for name in self._keys.columns)
         return self._with_keys(keys) if is_known else keys
 
     def _with_all_columns(self, keys: Decoded) -> Decoded:
-        """Extend decoded keys to all columns; all except key and ordering columns are null."""
+        """Add the other columns to decoded key columns and ordering columns, with nulls."""
         count = len(keys.positions)
         columns = [
             keys.columns.column(f.name)
@@ -195,9 +197,9 @@ class ChangeReader:
     def _enveloped(
         self, source: pa.RecordBatch, at: int, value: bytes | None
     ) -> tuple[bytes | None, bytes | None]:
-        """Return the row and the deleted key of Debezium's envelope, each as JSON or None.
+        """Return the new row and the deleted key in Debezium's envelope, each as JSON or None.
 
-        A row has no deleted key, and a delete has no row. A skipped tombstone has neither.
+        A record has only one of the two. A skipped tombstone has neither.
         """
         if value is None:
             if self._keys.ordering:
@@ -232,9 +234,14 @@ class ChangeReader:
                 raise _UnfitError(f"op {op!r} isn't supported; the supported ops are c, r, u and d")
 
     def _kafka_key(self, source: pa.RecordBatch, at: int, *, only_object: bool = False) -> bytes:
-        """Convert the Kafka key to a JSON object with the key columns.
+        """Convert the Kafka key of a record to a JSON object with the key columns.
 
-        If `only_object`, a key that isn't a JSON object is refused.
+        Args:
+            at: the index of the record in `source`.
+            only_object: if true, a Kafka key that isn't a JSON object is an error.
+
+        Raises:
+            _UnfitError: the Kafka key isn't valid.
         """
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
@@ -369,10 +376,10 @@ def _has_value(part: msgspec.Raw) -> bool:
 
 
 def _without_refused_tombstones(deletes: Change) -> Change:
-    """Skip Debezium's tombstones without a valid key, so that they don't become dead letters.
+    """Remove Debezium's tombstones without a valid key, which would become dead letters.
 
-    Debezium sends a delete before each tombstone. This delete removes the row or becomes a dead
-    letter.
+    They aren't needed: the delete that Debezium sends before a tombstone removes the row or becomes
+    a dead letter.
     """
     decoded, values = deletes.decoded, deletes.source.column("value")
     refused = values.take(decoded.bad_positions).is_valid()

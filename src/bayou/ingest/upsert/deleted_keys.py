@@ -1,15 +1,20 @@
-"""The deleted keys of an upsert, each with the position of the record that deleted it.
+"""The deleted keys of an upsert, each with the Kafka offset of the record that deleted it.
 
-The keys are stored in a Delta table beside the target, `<table>_deleted_keys`. Its columns are the
-key columns, the ordering column if configured, `_kafka_timestamp`, `_kafka_offset`,
-`_kafka_partition` and `_kafka_topic` of the deleting record, `_bayou_bare` (whether the deleting
-record has no ordering value), and `_remembered_at`. Each batch is committed to this table first,
-then to the target. After a crash between the two commits, the batch is processed again. This is
-idempotent, because only a later delete updates a key. `DeletedKeys.forget` removes keys after a
-retention.
+The keys are stored in a Delta table beside the target, `<table>_deleted_keys`. The table has these
+columns:
 
-The target must exist before a key is stored. Until it exists, each process that is about to create
-it clears the stored keys, because they are from an earlier table.
+- The key columns, and the ordering column if it is configured.
+- `_kafka_timestamp`, `_kafka_offset`, `_kafka_partition` and `_kafka_topic` of the record that
+  deleted the key.
+- `_bayou_bare`: whether this record has no ordering value.
+- `_remembered_at`: the time at which the delete was written to this table.
+
+Each batch is committed to this table first, then to the target. After a crash between the two
+commits, the batch is processed again. This is idempotent, because only a later delete updates a
+key. `DeletedKeys.forget` removes keys after a retention.
+
+The target must exist before a key is stored. A process that creates the target first removes all
+stored keys, because they are from an earlier table at the same path.
 """
 
 from __future__ import annotations
@@ -37,14 +42,18 @@ from bayou.protocol.sql import quote_identifier
 from bayou.protocol.type_widening import is_widening
 
 REMEMBERED_AT = "_remembered_at"
-"""Timestamp column of the table of deleted keys: the time at which the delete was written."""
+"""Column of the table of deleted keys: the time at which the delete was written."""
 
 _KAFKA_TIMESTAMP = "_kafka_timestamp"
 _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
 
 
 class DeletedKeys:
-    """The table of deleted keys of the target at `table_path`."""
+    """The table of deleted keys of a target.
+
+    Args:
+        table_path: the path of the target.
+    """
 
     def __init__(
         self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str
@@ -59,7 +68,7 @@ class DeletedKeys:
         return self._table.path
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Read the deleted keys that occur in `rows`; the result may contain more keys."""
+        """Read the deleted keys that occur in `rows`. The result may contain more deleted keys."""
         names = [*self._keys.all_columns, BARE]
         snapshot = self.snapshot if rows.num_rows else None
         if snapshot is None:
@@ -67,7 +76,7 @@ class DeletedKeys:
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
 
     def remember(self, rows: pa.Table) -> None:
-        """Store deletes in this table; `rows` is the result of `last_of_each_key`."""
+        """Store the deletes in `rows`, which is the result of `last_of_each_key`, in this table."""
         deletes = rows.filter(rows.column(DELETED))
         if deletes.num_rows == 0:
             return
@@ -93,9 +102,12 @@ class DeletedKeys:
         return self._table.latest_snapshot(self._engine) if exists else None
 
     def forget_all(self, snapshot: Snapshot) -> None:
-        """Remove the keys of an earlier version. Must be called before the target is created.
+        """Remove all keys. Must be called before the target is created.
 
-        The keys are from a deleted table at this path.
+        The keys are from an earlier target at the same path, which was deleted.
+
+        Args:
+            snapshot: the latest snapshot of this table.
 
         Raises:
             CommitConflictError: another process has stored keys since `snapshot`.
@@ -118,10 +130,10 @@ class DeletedKeys:
         return self._table.latest_snapshot(self._engine)
 
     def definition(self, snapshot: Snapshot) -> MergeDefinition:
-        """Return the definition of the merge that stores deletes in this table.
+        """Return the definition of the MERGE that stores deletes in this table.
 
-        The merge's source has the columns `UpsertKeys.all_columns`, `BARE`, `REMEMBERED_AT` and
-        `FORCED`.
+        The source of the MERGE has the columns `UpsertKeys.all_columns`, `BARE`, `REMEMBERED_AT`
+        and `FORCED`.
         """
         names = [*self._keys.all_columns, BARE, REMEMBERED_AT]
         columns = {name: f"s.{name}" for name in map(quote_identifier, names)}
@@ -142,12 +154,12 @@ class DeletedKeys:
         )
 
     def forget(self, retention: timedelta, *, now: datetime | None = None) -> int:
-        """Remove keys whose delete is older than the retention, in one commit; return their number.
+        """Remove keys whose delete is older than the retention; return the number of removed keys.
 
         A key is removed if its Kafka timestamp and its `_remembered_at` are both older than the
-        retention. Their age is counted back from the Kafka timestamp of the newest delete, or from
-        `now` if `now` is earlier. If this machine's clock is ahead, keys therefore aren't removed
-        too early. The newest delete is never removed.
+        retention. Their age is the time to `now`, or to the Kafka timestamp of the newest delete if
+        this is earlier. Therefore keys aren't removed too early if the clock of this machine is
+        ahead, and the newest delete is never removed.
 
         Args:
             now: the current time; None for the clock of this machine.
@@ -165,7 +177,7 @@ class DeletedKeys:
         return metrics.num_deleted_rows or 0
 
     def _newest(self, snapshot: Snapshot) -> datetime | None:
-        """Return the timestamp of the newest delete; None if no delete has a timestamp."""
+        """Return the Kafka timestamp of the newest delete; None if no delete has a timestamp."""
         newest: datetime | None = None
         with SnapshotHandle(self._engine, snapshot).to_batches([_KAFKA_TIMESTAMP]) as batches:
             for batch in batches:
@@ -190,7 +202,11 @@ class DeletedKeys:
         return snapshot
 
     def _widened(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
-        """If columns of the target were widened, widen the same columns of this table."""
+        """Widen the key columns and ordering column of this table to the types in `rows`.
+
+        Returns:
+            The table's latest snapshot.
+        """
         wider = {
             field.name: kind
             for field in snapshot.schema
@@ -233,14 +249,13 @@ def rows_of_keys(
     *,
     time_zone: str = "UTC",
 ) -> pa.Table:
-    """Read the rows of a table that have a key of `rows`. The result may contain other rows, too.
+    """Read the rows of a table whose keys occur in `rows`. The result may contain more rows.
 
-    Memory use doesn't depend on the size of the table, because each batch is filtered when it is
-    read.
+    The table's size doesn't affect memory use, because each batch is filtered when it is read.
 
     Args:
-        names: names of the columns to read; columns that the table lacks are omitted.
-        time_zone: time zone of partition timestamps that have no time zone.
+        names: names of the columns to read. Columns that the table lacks are omitted.
+        time_zone: time zone of partition values of type timestamp that have no time zone.
     """
     known = [n for n in names if n in snapshot.schema.names]
     bounds = _key_bounds(key_columns, rows)
@@ -262,10 +277,10 @@ def rows_of_keys(
 
 
 def _key_bounds(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:
-    """Return a predicate for data skipping: each key column is between its bounds in `rows`.
+    """Return a predicate for data skipping: the range of each key column's values in `rows`.
 
-    Columns with nulls, and columns whose type isn't in `_BOUNDED`, are omitted. The result is None
-    if no column remains.
+    A column is omitted if it has nulls in `rows`, or if its type isn't in `_BOUNDED`. The result is
+    None if all columns are omitted.
     """
     parts: list[Predicate] = []
     for name in key_columns:

@@ -1,4 +1,4 @@
-"""Merges the last row of each key into the target, in one commit that also records offsets."""
+"""Merges the last row of each key into the target. The same commit records offsets."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from bayou.kernel.commands.merge import (
 from bayou.protocol.sql import quote_identifier
 
 UPSERTS = "upserts"
-"""Application id of a transaction identifier that each upsert increments in its target.
+"""`appId` of the transaction identifier that each upsert of a target increments.
 
-A delete of a key that isn't in the target changes no file of the target. Without this identifier, a
-concurrent upsert that has read the deleted keys before the delete could insert an older row of the
-key.
+With this identifier, concurrent upserts always conflict. Otherwise, a delete of a key that isn't in
+the target would change no file and cause no conflict. A concurrent upsert that doesn't know the
+delete could then insert an older row of the key.
 """
 
 
@@ -59,10 +59,12 @@ class UpsertResult:
     def add_to_report(
         self, report: BatchReport, records: int, new_columns: tuple[str, ...]
     ) -> BatchReport:
-        """Add the numbers of this result to the report of a batch.
+        """Return the report of a batch with the numbers of this result.
 
-        `records` is the number of valid records in the batch. A record is counted as superseded if
-        it neither changed nor deleted a row.
+        A record counts as superseded if it neither changed nor deleted a row.
+
+        Args:
+            records: number of valid records in the batch.
         """
         rows = self.inserted + self.updated
         return replace(
@@ -79,7 +81,8 @@ class UpsertTable:
     """The target table of an upsert, and the table of its deleted keys.
 
     Args:
-        time_zone: time zone of the target's partition timestamps that have no time zone.
+        time_zone: time zone of the target's partition values of type timestamp that have no time
+            zone.
     """
 
     def __init__(
@@ -102,7 +105,8 @@ class UpsertTable:
     def last_of_each_key(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
         """Return the last row or delete of each key, for `merge` and `DeletedKeys.remember`.
 
-        `snapshot` is None if the target doesn't exist yet.
+        Args:
+            snapshot: the target's snapshot; None if the target doesn't exist yet.
         """
         keys = self.keys
         orderings = rows.select(list(keys.all_columns)).slice(0, 0)
@@ -124,8 +128,8 @@ class UpsertTable:
     ) -> UpsertResult:
         """Merge the result of `last_of_each_key` into the target.
 
-        `DeletedKeys.remember` must be called first. The merge commits even if no row changes,
-        because the transaction identifiers must be stored.
+        Call `DeletedKeys.remember` first. The MERGE commits even if no row changes, because the
+        transaction identifiers must be recorded.
         """
         winners = winners.filter(pc.invert(winners.column(SUPERSEDED)))
         metrics = merge(
@@ -143,7 +147,11 @@ class UpsertTable:
         return UpsertResult.of(metrics)
 
     def definition(self, snapshot: Snapshot, columns: Sequence[str]) -> MergeDefinition:
-        """Return the definition of the merge; `columns` are the columns of the rows to merge."""
+        """Return the definition of the MERGE that upserts rows.
+
+        Args:
+            columns: the columns of the rows.
+        """
         flags = (DELETED, FORCED, BARE, SUPERSEDED)
         names = [quote_identifier(n) for n in columns if n not in flags]
         values = {name: f"s.{name}" for name in names}

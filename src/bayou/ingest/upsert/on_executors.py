@@ -1,8 +1,9 @@
 """Upserts a large batch whose rows are cached on Spark's executors.
 
-Tasks cache the rows on local disks. Spark shuffles all rows of a key to one task. The task selects
-the last row. Spark then joins the selected rows with the table. The driver only receives counts and
-`add` actions. If an executor is lost, Spark reads its records from Kafka again.
+Tasks cache the rows on local disks. Spark shuffles all rows of a key to the same task, which
+selects the last row. Spark then joins the selected rows with the table. The driver only receives
+counts and `add` actions. If an executor is lost, Spark reads the executor's records from Kafka
+again.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ _PROCESSED_AT = "_processed_at"
 
 
 class CachedRows:
-    """Rows of tasks, cached on the disks of executors until `close`.
+    """Rows of Spark tasks, which are cached on the disks of executors until `close` is called.
 
     Args:
-        work: function that takes a task's number. It yields the task's rows as chunks of
-            `encode_chunks`, then the task's result, whose attribute `failure` is None or an error.
+        work: function that runs a task, given the task's number. It yields the task's rows as
+            chunks of `encode_chunks`, and then the result of the task. The result has an attribute
+            `failure`, which is None or an error.
     """
 
     def __init__(
@@ -88,10 +90,13 @@ def merge_on_executors(
 ) -> UpsertResult:
     """Upsert cached rows with Spark.
 
-    The function stores the deletes in the table of deleted keys, then merges the rows into the
-    target. For rows in the driver's memory, `DeletedKeys.remember` and `UpsertTable.merge` do this.
+    This function first stores the deletes in the table of deleted keys, and then merges the rows
+    into the target. For rows in the driver's memory, use `DeletedKeys.remember` and
+    `UpsertTable.merge` instead.
 
-    `columns` are the columns of the rows, without `DELETED`.
+    Args:
+        columns: the columns of the rows, without `DELETED`.
+        rows: number of cached rows.
     """
     spark = cached_rows.spark
     enable(spark)
@@ -171,7 +176,7 @@ _BATCH_ROWS = 65_536
 
 
 def _key_expressions(keys: UpsertKeys, columns: StructType) -> list[Any]:
-    """Return Spark expressions that are equal for rows with equal keys; -0.0 equals 0.0."""
+    """Return Spark expressions that are equal if and only if keys are equal; -0.0 equals 0.0."""
     floats = {f.name for f in columns if f.data_type in (FLOAT, DOUBLE)}
     return [
         F.col(quote_identifier(name)) + F.lit(0.0)
@@ -186,11 +191,11 @@ def _nullable(columns: StructType) -> StructType:
 
 
 def _is_chunk(item: Any) -> bool:
-    """Whether an item that a task yielded is a chunk of rows.
+    """Whether an item of a task is a chunk of rows and not the task's result.
 
     Raises:
-        BayouError: the task failed. The caller of `results` has checked all tasks, but if an
-            executor is lost, Spark runs its tasks again.
+        BayouError: the task failed. This can happen after all tasks have succeeded, because Spark
+            runs the tasks of a lost executor again.
     """
     if not isinstance(item, bytes) and item.failure is not None:
         raise item.failure

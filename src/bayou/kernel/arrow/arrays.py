@@ -1,6 +1,6 @@
 """Conversion of Python values to Arrow arrays without importing pandas.
 
-`pyarrow.array` imports pandas if it is installed. This import takes longer than reading a small
+`pyarrow.array` imports pandas if pandas is installed. The import takes longer than reading a small
 table.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 _FEW = 200_000
-"""Up to this many values are converted in Python; that is faster than the import of pandas."""
+"""Maximum number of values for which the conversion in Python is faster than importing pandas."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LOCAL_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # for timestamps without a time zone
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -39,7 +39,8 @@ def to_array(values: Sequence[Any], arrow_type: Any) -> Any:
     Up to 200,000 values are converted without importing pandas.
 
     Args:
-        values: each is None, or has the Python type that `to_pylist` returns for `arrow_type`.
+        values: the values; each is None, or of the Python type that `to_pylist` returns for
+            `arrow_type`.
     """
     if "pandas" in sys.modules or len(values) > _FEW:
         return pa.array(values, arrow_type)
@@ -55,7 +56,7 @@ def to_scalar(value: Any, arrow_type: Any) -> Any:
 
 
 def arange(start: int, stop: int) -> Any:
-    """Return the int64 array start, start + 1, ... below stop, as `pyarrow.arange` does.
+    """Return the int64 array from `start` up to but not including `stop`.
 
     `pyarrow.array(range(...))` takes a thousand times as long.
     """
@@ -63,7 +64,7 @@ def arange(start: int, stop: int) -> Any:
 
 
 class ConstantColumn:
-    """A column with one value in all rows. The arrays that `array` returns share memory."""
+    """A column with the same value in all rows. The arrays that `array` returns share memory."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -76,7 +77,10 @@ class ConstantColumn:
 
 
 def maps_as_pairs(value: Any, arrow_type: Any) -> Any:
-    """Convert dicts to lists of pairs where `arrow_type` has a map, as `pyarrow.array` expects."""
+    """Convert a dict to a list of pairs for each map type in `arrow_type`, for `pyarrow.array`.
+
+    Maps inside arrays aren't converted.
+    """
     if value is None:
         return None
     if pa.types.is_map(arrow_type):
@@ -130,10 +134,10 @@ def _build(values: Sequence[Any], arrow_type: Any) -> Any:
 
 
 def _integer_converter(arrow_type: Any) -> Callable[[Any], int] | None:
-    """Return a function that converts a Python value to the integer that Arrow stores.
+    """Return a function that converts a Python value to the integer that Arrow stores for it.
 
-    If Arrow doesn't store values of `arrow_type` as integers, the result is None. The returned
-    function raises an error for a decimal with more digits than the type allows.
+    The result is None if this module doesn't convert values of `arrow_type` in this way. The
+    returned function raises an error for a decimal with more digits than the type allows.
     """
     if arrow_type == pa.date32():
         return lambda value: (value - _EPOCH.date()).days
