@@ -244,7 +244,7 @@ class RecreatedTopicCheck:
 
     Args:
         topic: the result of `describe_topic` at the start of the run.
-        key: the YAML key of the topic's section, for error messages.
+        key: the topic's key, for error messages.
     """
 
     def __init__(self, topic: KafkaTopic, properties: Mapping[str, str], *, key: str) -> None:

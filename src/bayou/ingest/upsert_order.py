@@ -118,12 +118,15 @@ def last_of_each_key(
             columns `keys.all_columns` except `_kafka_timestamp`.
 
     Returns:
-        The last row of each key, with the added columns `FORCED`, `BARE` and `SUPERSEDED`. A key is
-        omitted if `deleted` has a newer record of the key. The last bare tombstone of each key is
-        also returned, with `SUPERSEDED` true, unless the returned last row deletes the key. A last
-        bare tombstone gets the highest ordering value of the key's records that arrived before it.
-        If a row in `orderings` has the same key and offset as the tombstone, the tombstone gets the
-        ordering value of this row instead.
+        These rows, with the added columns `FORCED`, `BARE` and `SUPERSEDED`:
+
+        - The last row of each key, unless `deleted` has a newer record of the key.
+        - The last bare tombstone of each key, with `SUPERSEDED` true, unless the returned last row
+          deletes the key.
+
+        The last bare tombstone of a key gets the ordering value of the row in `orderings` with the
+        same key and offset. Without such a row, the tombstone gets the highest ordering value of
+        the key's records that arrived before it.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:

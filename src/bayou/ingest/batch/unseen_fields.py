@@ -1,9 +1,9 @@
 """Finds types for fields that an expression reads but that no record has contained yet.
 
-Until a record contains the field, its value is NULL. An expression can still have a value: if
-`tags` is NULL, `tags IS NULL OR size(tags) = 0` is TRUE. To resolve the expression, each field is
-replaced by a NULL column of a type that fits the expression. No type fits some subexpressions, such
-as `tags[0].name`. These subexpressions are replaced by NULL columns, too.
+Until a record contains such a field, the value of the field is NULL. An expression can still have a
+value: if `tags` is NULL, `tags IS NULL OR size(tags) = 0` is TRUE. To resolve the expression, each
+field is replaced by a NULL column of a type that fits the expression. No type fits some
+subexpressions, such as `tags[0].name`. These subexpressions are replaced by NULL columns, too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _check_seen_parts(
 def _with_resolvable_parts(
     expression: Expression, schema: StructType, paths: list[Path], *, is_condition: bool
 ) -> Expression:
-    """Replace each subexpression that no types of its unseen fields fit by a new column.
+    """Replace each subexpression by a new column if no types of its unseen fields fit.
 
     The paths of the new columns are appended to `paths`.
     """

@@ -12,7 +12,7 @@ from bayou.ingest.config.plaintext_secrets import is_secret
 from bayou.redaction import is_secret_name, without_secrets
 
 _SCALARS = (str, int, float, dt.date)
-"""Types that YAML gives to a secret without quotes, such as an integer to `12345678`."""
+"""Types that YAML gives to an unquoted secret, such as an integer for `12345678`."""
 
 
 def kebab(name: str) -> str:

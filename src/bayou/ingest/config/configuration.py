@@ -229,8 +229,8 @@ class Configuration:
     def with_matching(self, names: Iterable[str]) -> Configuration:
         """Return a copy that also has the topics whose names are in `names` and match a pattern.
 
-        If the table of a new topic conflicts with another table, only this topic isn't run. Its
-        `table_problem` is set. The other topics are run, so that users who can create topics can't
+        If the table of a new topic conflicts with another table, this topic isn't run, and its
+        `table_problem` is set. All other topics are run, so that users who can create topics can't
         stop the pipeline.
         """
         known = {topic.key for topic in self.topics}

@@ -37,7 +37,8 @@ class Document:
     """The values of a YAML file (dicts, lists, scalars) and the line of each key path.
 
     Attributes:
-        values: the values after environment variables and overrides, such as `--set`, are applied.
+        values: the values of the file, with environment variables and overrides such as `--set`
+            applied.
         lines: the line of each key path in the file, counted from 1.
         elsewhere: for each key path that is set outside the file, the name of its source, such as
             `--set KEY`.
@@ -103,9 +104,9 @@ class _Constructor(RoundTripConstructor):
     """
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Construct an integer with the attribute `written`, which is its text in the file.
+        """Construct an integer. Its attribute `written` is the text of the integer in the file.
 
-        For example, the text of an unquoted password can be `007`.
+        The text retains leading zeros: an unquoted password can be `007`.
         """
         return _with_literal(super().construct_yaml_int(node), node)
 

@@ -51,10 +51,11 @@ _SCHEDULED = {
     "enable_compaction": ("compaction_interval", "write compaction-interval"),
     "enable_vacuum": (None, "run bayou vacuum instead"),
 }
-"""For each key that enables a maintenance task, a pair of a key and an advice.
+"""For each key that enables a maintenance task, a pair.
 
-The first element is the key of the interval that also triggers the task; None if there is none. The
-second element is the advice if neither this interval nor a schedule triggers the task.
+The first element is the key of the interval that can also trigger the task; None if there is no
+such key. The second element is the advice for the user if neither a schedule nor this interval
+triggers the task.
 """
 _OF_REGISTRY = {
     "decode": ("protobuf", "json-schema"),

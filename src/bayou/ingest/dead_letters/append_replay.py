@@ -84,10 +84,7 @@ WRITTEN_BY_PROGRAM = (
     "the record was written by a program. Write the corrected record again, and drop the dead "
     "letter with bayou dlq drop"
 )
-"""The reason why a dead letter of a program isn't replayed.
-
-A program can write dead letters itself. Nothing identifies the record of such a dead letter.
-"""
+"""Why the dead letter of a program's record isn't replayed: nothing identifies the record."""
 
 _APPLICATION = "bayou-replay/"
 """Prefix of the `appId`s of a replay's transaction identifiers."""
@@ -269,7 +266,8 @@ class AppendReplay:
         """Return the offsets of the topic's rows in `tables`, to find dead letters that have a row.
 
         Only rows with offsets in the range of the dead letters' offsets are read. Adds the offsets
-        of the dead letters to `_letters`, and sets `_within` to their range over all partitions.
+        of the dead letters to `_letters`, and sets `_within` to the range of these offsets over all
+        partitions.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
@@ -304,11 +302,13 @@ class AppendReplay:
         transaction identifier. The second commit deletes the dead letters, and records the run id
         in the dead letter table. If the target has a higher run id than the dead letter table, a
         replay was interrupted between these commits, and the target may have rows of existing dead
-        letters. The same can be true of clones. Only a replay without `where` completes an
-        interrupted replay, because `where` can exclude dead letters that have rows.
+        letters. The same is true if the dead letter table is a clone from an earlier time. Only a
+        replay without `where` completes an interrupted replay, because `where` can exclude dead
+        letters that have rows.
 
-        The run id is also the `_ingestion_timestamp` of the replay's rows, and identifies them. It
-        is later than the `_ingestion_timestamp` of each dead letter, even if clocks differ.
+        The run id is also the `_ingestion_timestamp` of the replay's rows, so it identifies these
+        rows. The run id is later than the `_ingestion_timestamp` of each dead letter, even if
+        clocks differ.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.

@@ -45,7 +45,7 @@ def additions(
     """Yield the path and the partial column of each field in `new_fields` that isn't in `columns`.
 
     Args:
-        new_fields: columns that can also have fields that are in `columns`.
+        new_fields: the fields, as partial columns. Some of them can be in `columns` already.
     """
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
@@ -53,9 +53,9 @@ def additions(
 
 
 def leaf_count(kind: DataType) -> int:
-    """Return the number of a type's fields, at any depth, that aren't structs or arrays of structs.
+    """Return the number of leaf fields of a type: fields at any depth that have no nested fields.
 
-    A map counts as one field.
+    A map counts as one field. An array counts as many fields as its element type.
     """
     match kind:
         case StructType():

@@ -64,8 +64,8 @@ class FilterHistory:
         """Return the offsets of the records that were filtered out.
 
         A batch evaluates the condition `where` for each record. A replay of dead letters evaluates
-        the condition of that time for their records. A record was filtered out if the condition
-        wasn't TRUE in the batch, or wasn't TRUE in the replay.
+        it again for their records, and the condition may have changed since the batch. A record was
+        filtered out if the condition wasn't TRUE in the batch, or wasn't TRUE in the replay.
 
         Args:
             records: records of one partition, with the columns of the Kafka source.

@@ -18,7 +18,7 @@ from bayou.spark.kafka.offsets import OffsetRange, TopicPartition
 
 _SAMPLE_BYTES = 64 << 20
 _MIN_RECORDS = 20
-"""Minimum number of records to sample from each partition, even if they are large."""
+"""Minimum number of records to sample from each partition, even if the records are large."""
 
 
 def kafka_records(
@@ -73,8 +73,8 @@ def first_record_time(
 ) -> float | None:
     """Return the Kafka timestamp of the first record of a range, in seconds since the epoch.
 
-    None if the record has no timestamp. Offsets can have gaps: also None if the range has no
-    record.
+    None if the record has no timestamp, or if the range has no record. A range can have no record,
+    because offsets have gaps.
     """
     with contextlib.closing(kafka_records(properties, topic, [(partition, span)])) as batches:
         for batch in batches:

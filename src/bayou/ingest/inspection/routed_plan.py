@@ -32,7 +32,7 @@ class RoutedTablePlan:
         creates: whether the run would create the table.
         sampled: number of sampled records that would become rows of the table.
         new_columns: the type of each column that the sampled records would add, by the column's
-            path.
+            name.
     """
 
     table: str

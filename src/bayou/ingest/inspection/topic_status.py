@@ -113,8 +113,8 @@ class TopicStatusReport:
         running: whether a pipeline on this machine holds the topic's lock.
         tables: the status of each table of `route-by`; empty if there are no such tables. `rows`,
             `files` and `bytes` include these tables.
-        maintenance: the last run of each maintenance task. It is the newer of two: the run in the
-            state path of this machine, and the run in the table's newest 1,000 commits.
+        maintenance: the last run of each maintenance task. The run is from the state path of this
+            machine or from the table's newest 1,000 commits, whichever is later.
         error: the message of the error because of which the status is incomplete; None if there was
             none.
     """
@@ -287,8 +287,7 @@ def list_topics(
 
     Args:
         include_unconfigured: whether to add the brokers' topics that aren't in the configuration.
-
-    Internal topics, whose names start with `__`, aren't added.
+            Internal topics, whose names start with `__`, aren't added.
 
     Raises:
         KafkaError: no broker answers.

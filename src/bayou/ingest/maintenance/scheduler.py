@@ -107,7 +107,7 @@ class TopicMaintenance:
         self._last_batch = _now() - round(report.seconds * 1000)
 
     def poll(self) -> None:
-        """Start the tasks that are due in the background, unless tasks are already running."""
+        """Start the tasks that are due, in the background, unless tasks are already running."""
         if self._stopped.is_set() or (self._task is not None and self._task.is_running):
             return
         self._task = None

@@ -54,7 +54,11 @@ class FromKafka:
         self._storage_options = storage_options
 
     def __contains__(self, at: tuple[int, int]) -> bool:
-        """Whether the pipeline reads the record with a pair of partition and offset from Kafka."""
+        """Whether the pipeline reads a record from Kafka.
+
+        Args:
+            at: the partition and the offset of the record.
+        """
         partition, offset = at
         first = self._firsts.get(partition)
         return first is not None and offset >= first
@@ -111,8 +115,8 @@ class OldRecords:
         """Remove the metadata fields from records.
 
         Returns:
-            The records, and a boolean for each record: whether the pipeline reads the record from
-                Kafka.
+            The records, and a boolean for each record that is true if the pipeline reads it from
+            Kafka.
         """
         result, from_kafka = list(values), [False] * len(values)
         for at, value in enumerate(values):

@@ -71,7 +71,8 @@ class KnownFiles:
     def _by_real_path(self) -> dict[str, list[Part]]:
         """The parts of each file. The keys are file paths with symbolic links resolved.
 
-        If a file was migrated under two paths, only the parts of one migration are included.
+        If a file was migrated under two paths, the parts with the same records are included only
+        once.
         """
         all_parts: dict[str, list[Part]] = {}
         for path, parts in self._by_path.items():

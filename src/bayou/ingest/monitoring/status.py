@@ -109,8 +109,9 @@ class TopicStatus:
         state: `waiting` before the topic starts, `running`, `stopped`, or `failed`.
         error: the message of the error that stopped the topic; None if there was none.
         error_type: the name of the error class, such as `KafkaError`. The runbook has a section for
-            each error class. rows, dead_letters, left_out, filtered, deleted, superseded, retries,
-            conflicts, bytes: totals since the start of the run, of the attributes of `BatchReport`.
+            each error class.
+        rows, dead_letters, left_out, filtered, deleted, superseded, retries, conflicts, bytes:
+            totals of these attributes of `BatchReport`, since the start of the run.
         batches: number of committed batches since the start of the run.
         lost: number of offsets that Kafka deleted before they were read, since the start of the
             run.

@@ -167,7 +167,7 @@ class RoutedRecordsRead:
 def read_routed(
     columns: RoutedColumns, batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> RoutedRecordsRead:
-    """Decode records in this process, until they have no more new fields and values.
+    """Decode records in this process; repeat until there are no more new fields and values.
 
     Args:
         columns: the columns of the tables. Columns and tables are added to this object.

@@ -157,10 +157,10 @@ def _ends_without_spark(
 ) -> bool:
     """Wait until all topics have ended or Spark is needed; return whether Spark isn't needed.
 
-    A run with `once` and few records doesn't start Spark, because it would take longer than reading
-    the records. Spark is needed for many records, for a catalog entry, for some batches, and for
-    the maintenance of a large table. The result is also False if the topics haven't ended after 10
-    seconds. If `stop` is set, this function waits only for running batches.
+    A run with `once` and few records doesn't start Spark, because the start would take longer than
+    reading the records. Spark is needed for many records, for a catalog entry, for some batches,
+    and for the maintenance of a large table. The result is also False if the topics haven't ended
+    after 10 seconds. If `stop` is set, this function waits only for running batches.
     """
     if sum(run.waiting for run in runs) > MAX_RECORDS or any(run.has_entries for run in runs):
         return False
@@ -227,8 +227,8 @@ def _wait(
 def _complete(run: TopicRun, runs: Sequence[TopicRun], stop: threading.Event | None) -> None:
     """Run the maintenance tasks that are due for a topic that has ended.
 
-    If `stop` is set, the maintenance of all tables is stopped. A table that several topics share is
-    maintained until no topic uses it, so it is stopped for all `runs`.
+    If `stop` is set, the maintenance of all tables is stopped. If several topics share a table, its
+    maintenance only stops when all of them have stopped it. Therefore it is stopped in all `runs`.
     """
     if _is_set(stop):
         return

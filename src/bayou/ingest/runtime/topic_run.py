@@ -112,9 +112,9 @@ class TopicRun:
 
     @property
     def has_work(self) -> bool:
-        """Whether the preparation succeeded and there are records to read.
+        """Whether the topic must be started after its preparation.
 
-        Without `once`, this is true even if there are no records yet.
+        False if the preparation failed, or if `once` is true and there are no records to read.
         """
         return self._error is None and self._prepared is not None and self._is_needed
 

@@ -1,9 +1,9 @@
 """A replacement of `pyspark.daemon` that imports the modules of the pipeline's tasks in advance.
 
-Spark forks its Python workers from the module in `spark.python.daemon.module`. If the daemon has
-imported a module, its workers don't import the module again, which saves about a second of CPU in
-each worker. Spark starts one daemon for each kind of worker. Only the daemon of workers that run
-tasks imports the modules.
+Spark forks its Python workers from a daemon, which runs the module in `spark.python.daemon.module`.
+If the daemon has imported a module, its workers don't import the module again. This saves about a
+second of CPU in each worker. Spark starts one daemon for each kind of worker. Only the daemon of
+workers that run tasks imports the modules.
 
 A Spark worker calls `gc.collect()` after each task. The daemon calls `gc.freeze()` after the
 imports, so that the collection skips the imported objects. Otherwise, each collection would take 70

@@ -98,7 +98,7 @@ class TopicTable:
 
     @property
     def handle(self) -> TableHandle:
-        """The table as a handle, which `bayou.table` would return for its path."""
+        """The table's handle, as returned by `bayou.table`."""
         storage_options = self._configuration.connector.storage.storage_options()
         return open_table(self._topic.table_path, storage_options)
 

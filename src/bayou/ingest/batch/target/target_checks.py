@@ -191,11 +191,11 @@ def _consequence(keys: UpsertKeys, name: str) -> str:
 
 _MIGRATION = "migration/"
 _PIPELINES = ("kafka/", _MIGRATION)
-"""`appId` prefixes of identifiers for Kafka offsets and for batches of migrated files."""
+"""`appId` prefixes of the transaction identifiers that pipelines and migrations record."""
 
 
 CHECKED_VERSION = "bayou.checkedVersion"
-"""The tag of a commit that says up to which version the table was checked for a RESTORE.
+"""The commit tag with the version up to which the table was checked for a RESTORE.
 
 Only commits without transaction identifiers need this tag. A commit with identifiers conflicts with
 a concurrent RESTORE, so there is none between the check and the commit.

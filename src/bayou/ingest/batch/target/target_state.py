@@ -73,8 +73,8 @@ class TargetState:
     def columns(self) -> StructType:
         """The table's columns for fields of Kafka records; metadata columns are excluded.
 
-        The columns of record fields that only expressions of the configuration read are included.
-        Empty if there is no table.
+        The result also has fields that aren't stored, but that expressions in the configuration
+        read. Empty if there is no table.
         """
         if self._snapshot is None:
             return StructType()

@@ -266,7 +266,7 @@ class TargetTable(TargetState):
         }
 
     def start_at(self, starts: Mapping[int, int]) -> None:
-        """Set the start offset of each Kafka partition. The topic's first commit records them."""
+        """Set the start offset of each Kafka partition; the topic's first commit records it."""
         self._starts = dict(starts)
 
     def apply_definition(self) -> None:

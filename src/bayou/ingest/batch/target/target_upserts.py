@@ -39,10 +39,10 @@ class TargetUpserts:
         self._target = target
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the last row of each upsert key, with rows for keys to delete.
+        """Return the last row of each upsert key, which can be a delete of the key.
 
-        A row with TRUE in the column `DELETED` deletes its key. The table of deleted keys is
-        cleared first if the target doesn't exist yet.
+        A row deletes its key if its column `DELETED` is true. If the target doesn't exist yet, the
+        table of deleted keys is cleared first.
 
         Args:
             rows: rows of the target, with the additional boolean column `DELETED`.

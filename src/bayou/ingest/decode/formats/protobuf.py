@@ -2,7 +2,7 @@
 
 After the registry's header, a value contains the indexes of its message type. The first index is an
 index into the messages of the schema's file. Each further index is an index into the nested
-messages of the previous message. A field that isn't set is null if Protobuf tracks its presence.
+messages of the message before it. A field that isn't set is null if Protobuf tracks its presence.
 Otherwise it has its default value.
 
 A value is an error if it has a part that Protobuf would drop: a field or an extension that the
@@ -67,10 +67,10 @@ _PACKAGES: Mapping[str, str] = {
     "google/type/": "google.type.",
     "confluent/": "confluent_kafka.schema_registry.confluent.",
 }
-"""For each folder of Protobuf files that serializers don't register, the Python package with them.
+"""For each folder of files that Confluent's serializers don't register, their Python package.
 
-Confluent's serializers don't add references to files in these folders to a schema. `google.type` is
-part of googleapis-common-protos, which isn't a dependency of Bayou.
+The schema of a file that imports a file in these folders has no reference to the imported file.
+`google.type` is part of googleapis-common-protos, which isn't a dependency of Bayou.
 """
 
 
