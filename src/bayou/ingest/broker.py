@@ -61,19 +61,20 @@ def first_start(
 ) -> Mapping[int, int]:
     """Return the start offsets of a topic's first run, according to `starting-offsets`.
 
-    A partition that isn't in the result starts at its first record.
+    A partition that isn't in the result starts at its first record. If an interrupted first run
+    recorded start offsets, the result depends on the value of `starting-offsets`:
+
+    - `latest`: each partition starts at its recorded offset.
+    - A time: each partition starts at its recorded offset, or at the first offset at or after the
+      time, whichever is lower.
+    - Offsets of partitions: each of these partitions starts at its configured offset. Other
+      partitions start as with `earliest`.
+    - `earliest`: each partition starts at its recorded offset, or at the first offset that Kafka
+      still has, whichever is lower.
 
     Args:
-        recorded: the start offset of each partition that an interrupted first run recorded; empty
-            if there are none. If there are recorded offsets, the result depends on the value of
-            `starting-offsets`:
-
-            - `latest`: each partition starts at its recorded offset.
-            - A time: a partition starts at the recorded offset, or at the first offset at or after
-              the time, whichever is lower.
-            - An offset for the partition: the partition starts at this offset.
-            - Otherwise: a partition starts at the recorded offset, or at the first offset that
-              Kafka still has, whichever is lower.
+        recorded: the start offsets that an interrupted first run recorded, by partition; empty if
+            there are none.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.

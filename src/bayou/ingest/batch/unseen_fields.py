@@ -102,7 +102,7 @@ def resolutions(
 def _check_seen_parts(
     expression: Expression, schema: StructType, paths: Collection[Path], *, is_condition: bool
 ) -> None:
-    """Raise the error of any subexpression that reads no field of `paths` and can't be resolved."""
+    """Raise an error if a subexpression that reads no field of `paths` can't be resolved."""
     if isinstance(expression, Literal):  # its type depends on the other operand
         return
     if not _read_by(expression, paths):
@@ -115,7 +115,7 @@ def _check_seen_parts(
 def _with_resolvable_parts(
     expression: Expression, schema: StructType, paths: list[Path], *, is_condition: bool
 ) -> Expression:
-    """Replace each subexpression by a new column if no types of its unseen fields fit.
+    """Replace a subexpression by a new column if no types of its unseen fields make it resolvable.
 
     The paths of the new columns are appended to `paths`.
     """
@@ -141,11 +141,10 @@ def _fitting_types(
     is_condition: bool,
     fixed: Mapping[Path, DataType],
 ) -> dict[Path, DataType] | None:
-    """Return types of the fields in `paths` with which an expression can be resolved.
+    """Choose types for the fields in `paths`, so that an expression can be resolved.
 
-    This function chooses the types field by field. It checks a subexpression as soon as all fields
-    of the subexpression have types. It returns None if no types fit, or if the search takes too
-    long.
+    The types are chosen field by field. A subexpression is checked as soon as all of its fields
+    have types. The result is None if no types fit, or if the search takes too long.
 
     Args:
         fixed: required types of some fields. The same types are tried first for the other fields.

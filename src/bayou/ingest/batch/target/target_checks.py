@@ -32,10 +32,7 @@ The property isn't set if no key column has this mask.
 """
 
 _FORMATTED_KEY_COLUMNS = "bayou.formattedKeyColumns"
-"""The table property that stores the columns whose strings are parsed with a timestamp format.
-
-The property only lists upsert key columns and the ordering column.
-"""
+"""The table property that stores the upsert key and ordering columns with a timestamp format."""
 
 _ORDERING_COLUMN = "bayou.orderingColumn"
 """The table property that stores the ordering column of an upsert; empty if there is none."""
@@ -198,7 +195,7 @@ CHECKED_VERSION = "bayou.checkedVersion"
 """The commit tag with the version up to which the table was checked for a RESTORE.
 
 Only commits without transaction identifiers need this tag. A commit with identifiers conflicts with
-a concurrent RESTORE, so there is none between the check and the commit.
+a concurrent RESTORE, so no RESTORE can be between the check and the commit.
 """
 
 NEWEST_RESTORE = "bayou.newestRestore"
@@ -206,11 +203,11 @@ NEWEST_RESTORE = "bayou.newestRestore"
 
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
-    """Return the `appId` with which a topic records the last RESTORE that it accepted.
+    """Return the `appId` of the transaction identifier that records a RESTORE.
 
-    The topic accepts a RESTORE that passes `check_not_restored`. The topic's next commit then
-    contains a transaction identifier with this `appId` and the version of the RESTORE. If several
-    topics write to the table, the user must accept the RESTORE for each topic.
+    After a RESTORE passes `check_not_restored`, the topic's next commit records the version of the
+    RESTORE in this identifier. Each topic has its own identifier: if several topics write to the
+    table, the user must accept the RESTORE for each topic.
     """
     return f"{_RESTORE}{table_id}/{kafka_topic}"
 
@@ -248,13 +245,13 @@ def check_not_restored(
     these rows. A pipeline therefore wouldn't read their records again. A RESTORE passes the check
     in each of these cases:
 
-    - The setting `accept-restore` has the version of the RESTORE, or a later version.
+    - The setting `accept-restore` is the version of the RESTORE, or a later version.
     - The topic has recorded the RESTORE in an earlier commit; see `restore_app_id`.
-    - The table has neither offsets of the topic nor migrated records.
+    - The table records neither offsets of the topic nor migrated batches.
 
-    Log cleanup may have deleted the commit of a RESTORE. A table with deleted commits passes the
-    check if it has the row of each Kafka partition's last recorded offset, and a row of each
-    migrated folder's last batch.
+    If log cleanup has deleted commits before they were checked, one of them may be a RESTORE. The
+    table then passes the check if it has the row of each Kafka partition's last recorded offset,
+    and a row of each migrated folder's last batch.
 
     Args:
         latest: the latest version of the table.

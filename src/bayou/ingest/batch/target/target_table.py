@@ -121,6 +121,7 @@ class TargetTable(TargetState):
 
         Args:
             offsets: the last processed offset of each Kafka partition.
+            tags: tags of the commit's `commitInfo` action.
         """
         self._retry_conflicts(lambda: self._cover(offsets, tags))
 
@@ -162,12 +163,12 @@ class TargetTable(TargetState):
         self._recorded_restore = max([self._recorded_restore, *restore_ids.values()])
 
     def record_check(self) -> None:
-        """Commit the information that the table was checked for a RESTORE, if a commit is needed.
+        """Commit before log cleanup deletes a commit that the check for a RESTORE needs.
 
-        A check reads the commits since the last commit of a pipeline. If no records arrive for a
-        long time, log cleanup would delete these commits. Therefore this method commits if the
-        oldest of them is older than half of the log retention. Later checks start at the new
-        commit. A conflict is ignored, because the next start of the topic calls this method again.
+        `open` checks the commits since the last commit of a pipeline. If the oldest of these
+        commits is older than half of the log retention, this method makes a new commit. The next
+        check then starts at the new commit. A conflict is ignored, because the next start of the
+        topic calls this method again.
         """
         if self._snapshot is None or self._needed_since is None:
             return
