@@ -229,7 +229,7 @@ class Configuration:
     def with_matching(self, names: Iterable[str]) -> Configuration:
         """Return a copy that also has the topics whose names are in `names` and match a pattern.
 
-        If the table of a new topic conflicts with another table, this topic isn't run, and its
+        If the table of a new topic conflicts with another table, the new topic isn't run, and its
         `table_problem` is set. All other topics are run, so that users who can create topics can't
         stop the pipeline.
         """
@@ -242,8 +242,8 @@ class Configuration:
     ) -> tuple[Topic, ...]:
         """Return the topics in `new`; set `table_problem` if a topic can't be written to its table.
 
-        If the tables of two topics conflict, `table_problem` is set for only one topic: the one in
-        `new`, or the second one if both are in `new`.
+        If the tables of two topics in `new` conflict, `table_problem` is only set for the second
+        topic.
         """
         return tuple(
             replace(topic, table_problem=topic.table_problem or self._file_problem(topic))
@@ -260,10 +260,9 @@ class Configuration:
         )
 
     def find_topics(self, name: str) -> tuple[Topic, ...]:
-        """Return all topics of a section, or the topic that `find_topic` returns.
+        """Return all topics of the section `name`.
 
-        Args:
-            name: the key of a section, or a name that `find_topic` accepts.
+        If there is no such section, return the topic that `find_topic` finds, if any.
         """
         section = tuple(topic for topic in self.topics if topic.section == name)
         if section:

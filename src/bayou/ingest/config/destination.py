@@ -19,7 +19,7 @@ _RESERVED = {
     ),
     "delta.feature.clustering": "the feature needs clustering columns; set cluster-by instead",
 }
-"""Table properties that can't be configured, and for each the reason and what to do instead."""
+"""For each table property that can't be configured, the reason and what to do instead."""
 
 _PROPERTIES_SCHEMA = WithJsonSchema(
     {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}

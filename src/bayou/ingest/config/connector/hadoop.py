@@ -1,8 +1,7 @@
 """Converts the confs `spark.hadoop.fs.s3a.*` in `connector.spark` to keys of `connector.storage`.
 
 delta-spark reads these confs, because it accesses object stores through Hadoop. Bayou accesses
-object stores without Hadoop. If `connector.storage` already has a key, the value of the key isn't
-changed.
+object stores without Hadoop. A key that `connector.storage` already has keeps its value.
 """
 
 from __future__ import annotations

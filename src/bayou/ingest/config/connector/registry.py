@@ -123,7 +123,11 @@ class SchemaRegistryConfig(Section):
         return self
 
     def value_subject(self, topic: str, record: str | None) -> str | None:
-        """Return the subject of a topic's values; None if no `subject-name-strategy` is set."""
+        """Return the subject of a topic's values; None if no `subject-name-strategy` is set.
+
+        Args:
+            record: the full name of the schema's record, which is part of some subjects.
+        """
         match self.subject_name_strategy:
             case "topic-name":
                 return f"{topic}-value"
