@@ -69,7 +69,7 @@ class Document:
         return self.file if line is None else f"{self.file}:{line}"
 
     def substituted(self, value: object, path: KeyPath, environment: Mapping[str, str]) -> Any:
-        """Substitute variables in a result of `load_yaml`; convert it to dicts, lists and scalars."""
+        """Convert a result of `load_yaml` to dicts, lists and scalars, and substitute variables."""
         return _plain(value, path, self, environment)
 
     def error(self, message: str, path: KeyPath) -> ConfigurationError:

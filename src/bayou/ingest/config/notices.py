@@ -80,7 +80,7 @@ class Notice:
 def notices(
     config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
 ) -> tuple[Notice, ...]:
-    """Return notices about keys that have no effect, plaintext secrets, and s3a settings.
+    """Return notices about plaintext secrets, s3a settings, and keys that have no effect.
 
     `s3a` is the result of `take_s3a_settings`, which moves s3a settings to `connector.storage`.
     """

@@ -33,7 +33,7 @@ def apply_overrides(
 
     Raises:
         ConfigurationError: an override isn't `connector.KEY=VALUE`, its value isn't valid YAML, or
-            its key goes through a key that isn't a section. The message never contains the value.
+            a parent of its key isn't a section. The message never contains the value.
             It contains the key only if the key begins with `connector.`, because any other text may
             be a secret.
     """

@@ -34,9 +34,9 @@ _MAX_READABLE = 40
 def value_name(value: str, *, plain: bool = True) -> str:
     """Return the name of a value, which replaces `{value}` in a path or a table name.
 
-    The name has only lowercase letters, digits and underscores. If the value has only these
-    characters and at most 64 of them, the name is the value. Otherwise all other characters are
-    replaced by underscores, and 8 hex digits of the value's SHA-256 are appended. Names therefore
+    The name has at most 64 characters: lowercase letters, digits and underscores. A value that
+    already has this form, and doesn't end like a hash, is used unchanged. Other values are
+    converted to this form, and 8 hex digits of the value's SHA-256 are appended. Names therefore
     differ even in a catalog or a file system that ignores case.
 
     Args:
@@ -208,8 +208,8 @@ class RouteByConfig(Section):
         """Return the table for a record's value; None if no table is configured for the value.
 
         Args:
-            reserved: values that can't be used as names, so that a hash is appended. Otherwise
-                their paths would be the paths of other tables, such as the dead letter table.
+            reserved: values whose names get a hash. Without the hash, the path of their table would
+                be the path of another table, such as the dead letter table.
         """
         listed = self.tables.get(value)
         if listed is not None:

@@ -63,9 +63,9 @@ class ReplayResult:
             table, with their original reasons.
         reasons: for each reason why this replay refused dead letters, the number of these dead
             letters.
-        skipped: number of dead letters that weren't replayed, because the pipeline or the migration
-            will process their records again: the target hasn't recorded their offsets or their
-            migrated batch yet. These dead letters remain in the dead letter table.
+        skipped: number of dead letters whose offset or migrated batch the target hasn't recorded
+            yet. They remain in the dead letter table, because the pipeline or the migration will
+            process their records again.
         version: the latest version of the target that the replay committed; None if nothing was
             committed.
     """
@@ -84,7 +84,7 @@ WRITTEN_BY_PROGRAM = (
     "the record was written by a program. Write the corrected record again, and drop the dead "
     "letter with bayou dlq drop"
 )
-"""Why the dead letter of a program's record isn't replayed: nothing identifies the record."""
+"""The reason for not replaying a dead letter of a record that a program wrote."""
 
 _APPLICATION = "bayou-replay/"
 """Prefix of the `appId`s of a replay's transaction identifiers."""
@@ -265,9 +265,8 @@ class AppendReplay:
     ) -> TopicOffsets:
         """Return the offsets of the topic's rows in `tables`, to find dead letters that have a row.
 
-        Only rows with offsets in the range of the dead letters' offsets are read. Adds the offsets
-        of the dead letters to `_letters`, and sets `_within` to the range of these offsets over all
-        partitions.
+        Adds the offsets of the dead letters to `_letters`. Sets `_within` to one range that
+        includes the offsets of all partitions. Only rows with offsets in this range are read.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
