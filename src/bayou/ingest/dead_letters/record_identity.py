@@ -5,7 +5,7 @@ brokers have no topic ids, nothing detects this, so dead letters of the deleted 
 offsets of new records. Migrated records have sequence numbers as offsets. If the files are migrated
 again to a new table, the sequence numbers start at 0 again.
 
-Where offsets are equal, dead letters are therefore compared by Kafka timestamp, key and value.
+Dead letters with the same offset are therefore also compared by Kafka timestamp, key and value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OTHER_ROW = (
     "was cloned or restored. If the table has the record, drop the dead letter with bayou dlq "
     "drop. If it doesn't, send the record to the Kafka topic again before you drop the dead letter"
 )
-"""The reason why a dead letter isn't replayed if a row with its offset may be of another record."""
+"""The reason for not replaying a dead letter if a row with its offset may be of another record."""
 
 
 def repeated_offsets(letters: TopicOffsets) -> Offsets:
@@ -58,7 +58,7 @@ def at_offsets(records: pa.RecordBatch | pa.Table, offsets: Offsets) -> Any:
 
 
 def offset_range(offsets: Offsets) -> str:
-    """Return an SQL condition from the lowest to the highest offset over all partitions."""
+    """Return an SQL condition that selects the lowest to the highest offset of all partitions."""
     first, last = min(o.min() for o in offsets.values()), max(o.max() for o in offsets.values())
     return f"offset >= {first} AND offset <= {last}"
 
@@ -120,9 +120,9 @@ def offsets_of_other_rows(
 ) -> Offsets:
     """Return the offsets at which the row in the target may be of another record.
 
-    If the row has a `_kafka_timestamp`, the row is of the same record if the dead letter has the
-    same timestamp. Without a `_kafka_timestamp`, the row is of the same record only if an
-    interrupted replay wrote the row after the dead letter was written.
+    A row with a `_kafka_timestamp` is of the same record if the dead letter has the same timestamp.
+    A row without a `_kafka_timestamp` is of the same record if an interrupted replay wrote the row
+    after the dead letter was written.
 
     Args:
         letters: batches with the columns partition, offset, timestamp and `_ingestion_timestamp`.
@@ -132,8 +132,8 @@ def offsets_of_other_rows(
         replays: the run ids of replays that may have been interrupted before they deleted dead
             letters. A run id is the `_ingestion_timestamp` of the replay's rows, in microseconds
             since the epoch.
-        ambiguous: offsets with more than one dead letter, of which `letters` may lack some. A row
-            without `_kafka_timestamp` at one of these offsets may be of another record.
+        ambiguous: offsets with several dead letters; `letters` may lack some of these dead letters.
+            A row without `_kafka_timestamp` at one of these offsets may be of another record.
     """
     existing = {p: offsets for p, offsets in existing.items() if offsets}
     if not existing:

@@ -134,10 +134,13 @@ def _all_offsets(letters: pa.Table) -> record_identity.Offsets:
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target the condition `where`, which filtered out some of the replayed records.
+    """Record in the target that `processing.where` filtered out some of the replayed records.
 
     The condition is stored in the table property that also stores the conditions of the pipeline's
     batches. If a batch changes the property at the same time, the commit is retried.
+
+    Args:
+        letters: the replayed dead letters.
     """
     offsets = TopicOffsets()
     for batch in letters.to_batches():

@@ -411,10 +411,10 @@ def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
 
 
 _MAX_SCHEMA_NESTING = 4 * MAX_NESTING
-"""Maximum nesting depth of the JSON of an Avro schema, which has up to four levels for each record.
+"""Maximum nesting depth of the JSON of an Avro schema.
 
-The four levels are the object of the field, the array of a union, the object of the record, and the
-array of the record's fields.
+Each nested record has up to four levels: the object of the field, the array of a union, the object
+of the record, and the array of the record's fields.
 """
 
 

@@ -67,9 +67,9 @@ _PACKAGES: Mapping[str, str] = {
     "google/type/": "google.type.",
     "confluent/": "confluent_kafka.schema_registry.confluent.",
 }
-"""For each folder of files that Confluent's serializers don't register, their Python package.
+"""The Python package for each folder of files that Confluent's serializers don't register.
 
-The schema of a file that imports a file in these folders has no reference to the imported file.
+A registered schema that imports a file in these folders has no reference to this file.
 `google.type` is part of googleapis-common-protos, which isn't a dependency of Bayou.
 """
 
