@@ -57,8 +57,8 @@ class DecodePlan:
         needed: lowercase paths of fields that an expression reads. `ignore` drops neither these
             fields nor the objects that contain them. If such a field is unknown and isn't returned
             as a new field, the record is refused.
-        widens: whether `Decoded.new_fields` also has known columns with a wider type. This is the
-            type in a record's Avro or Protobuf schema.
+        widens: whether `Decoded.new_fields` also has known columns whose type in a record's Avro or
+            Protobuf schema is wider.
         max_new_fields: maximum number of new fields in one record; None for no limit.
         reserved: lowercase paths, such as `name` or `place.city`, that can't become columns. If
             `ignore` doesn't drop an unknown field at such a path, the record is refused.

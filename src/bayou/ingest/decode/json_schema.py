@@ -178,7 +178,7 @@ class _Columns:
         return kinds[0] if len(kinds) == 1 else None
 
     def _all_of(self, schema: Mapping[str, Any], references: int) -> dict[str, Any]:
-        """Return a schema without `allOf` that is equivalent to a schema with `allOf`."""
+        """Merge the parts of `allOf` into one schema, which has no `allOf`."""
         merged = {k: v for k, v in schema.items() if k != "allOf"}
         for part in (self._resolved(p, references) for p in schema["allOf"]):
             properties = dict(merged.get("properties", {}))

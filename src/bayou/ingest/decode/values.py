@@ -103,9 +103,8 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
 def _is_same(value: int, number: float) -> bool:
     """Whether a float is the same number as an integer.
 
-    They are the same number if the float equals the integer. They are also the same if the digits
-    that Python prints for the float are those of the integer: JavaScript writes a large integer
-    with these digits, followed by zeros.
+    They are also the same if the integer has the digits that Python prints for the float, followed
+    by zeros: JavaScript writes a large float in this form.
     """
     return number == value or Decimal(repr(number)) == value
 

@@ -282,7 +282,7 @@ def _flights() -> Iterator[ProducedRecord]:
 
 
 def _warm_up(spark: SparkSession, servers: str) -> None:
-    """Start Spark's Python workers and run a job without records, which speeds up the pipeline."""
+    """Run a Spark job without records and start Python workers, to speed up the pipeline."""
     spark.dataSource.register(KafkaDataSource)
     none = json.dumps({_TOPIC: dict.fromkeys(map(str, range(_PARTITIONS)), 0)})
     options = {

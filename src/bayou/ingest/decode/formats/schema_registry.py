@@ -47,8 +47,8 @@ class Registry:
     credentials.
 
     Attributes:
-        subject: the subject to add to each request for a schema id, which registries with contexts
-            or role-based access need; None to request only the id.
+        subject: the subject to add to each request for a schema id; None to request only the id.
+            Registries with contexts or role-based access control need the subject.
         on_unknown_schema: what happens if the registry doesn't have a record's schema. With
             `dead-letter`, `UnknownSchemaError` is raised, and only the record fails. With `stop`,
             `KafkaError` is raised, and the batch fails.
@@ -92,7 +92,7 @@ class Registry:
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
         """Return the schema of a version of a subject, in the form that `schema` returns.
 
-        The arguments are a member of the `references` of another schema.
+        The `references` of another schema contain the subject and the version.
         """
         fmt = _SERIALIZED if serialized else None
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
@@ -182,7 +182,8 @@ _KNOWN: dict[_Key, dict[str, Any]] = {}
 _UNKNOWN: dict[_Key, float] = {}
 """For each schema that the registry doesn't have, the time of the next request.
 
-The time is from `time.monotonic`. Until then, all attempts of a batch have the same result.
+The time is from `time.monotonic`. Until this time, the schema counts as missing, so that all
+attempts of a batch have the same result.
 """
 _LOCK = threading.Lock()
 
