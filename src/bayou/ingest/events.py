@@ -108,7 +108,7 @@ class BatchReport:
 
     @property
     def records(self) -> int:
-        """Number of records that the batch processed. Skipped records aren't counted."""
+        """Number of records that the batch processed, without the records in `left_out`."""
         return self.rows + self.dead_letters + self.filtered + self.deleted + self.superseded
 
 

@@ -5,9 +5,8 @@ process on this machine from running the same topic. If two machines run the sam
 commits conflict, so that no record is written twice.
 
 `bayou migrate` holds the lock in shared mode, so that several migrations can run concurrently. A
-migration can't run at the same time as the pipeline. The migration skips records that the pipeline
-reads from Kafka. The recorded offsets show which records these are, and a running pipeline changes
-the offsets.
+migration can't run at the same time as the pipeline: the recorded offsets decide which records the
+migration skips, and a running pipeline changes these offsets.
 """
 
 from __future__ import annotations

@@ -73,8 +73,9 @@ class TopicPlan:
         table_changes: whether the run would change the table to match the settings in
             `table_differences`.
         tables: the tables of `route-by` to which the sampled records would be written.
-        unconditional_commits: the newest version that an unsafe engine has committed to the table,
-            by `engineInfo`. An engine is unsafe if it doesn't use put-if-absent on S3 by default.
+        unconditional_commits: for each `engineInfo` of an unsafe engine, the newest version that
+            the engine has committed to the table. An engine is unsafe if it doesn't use
+            put-if-absent on S3 by default.
         cost: estimate of the files that the run would write; None if `error` is set.
         error: the message of the error because of which the plan is incomplete; None if there was
             none.
@@ -281,8 +282,8 @@ def _limited_to_batch(
 ) -> dict[int, list[pa.RecordBatch]]:
     """Return the first sampled rows of each Kafka partition, at most as many as a batch contains.
 
-    A batch has `size` records. Each partition has the same proportion of a batch as of all records
-    of the run.
+    A batch has `size` records. The number of records of each partition in a batch is proportional
+    to the number of records that the run reads from the partition.
     """
     limited = {}
     for partition, batches in rows.items():

@@ -30,8 +30,9 @@ class TableReport:
         schema: the type of each column, by the column's name.
         sample: up to five rows.
         history: the newest ten commits.
-        unconditional_commits: the newest version that an unsafe engine has committed to the table,
-            by `engineInfo`. An engine is unsafe if it doesn't use put-if-absent on S3 by default.
+        unconditional_commits: for each `engineInfo` of an unsafe engine, the newest version that
+            the engine has committed to the table. An engine is unsafe if it doesn't use
+            put-if-absent on S3 by default.
         iceberg: the status of the table's Iceberg metadata; None if Iceberg metadata isn't enabled.
     """
 

@@ -113,8 +113,8 @@ class TopicStatusReport:
         running: whether a pipeline on this machine holds the topic's lock.
         tables: the status of each table of `route-by`; empty if there are no such tables. `rows`,
             `files` and `bytes` include these tables.
-        maintenance: the last run of each maintenance task. The run is from the state path of this
-            machine or from the table's newest 1,000 commits, whichever is later.
+        maintenance: the last run of each maintenance task that is recorded in the state path of
+            this machine or in the table's newest 1,000 commits.
         error: the message of the error because of which the status is incomplete; None if there was
             none.
     """
