@@ -26,7 +26,7 @@ from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 
 _MAX_INTERVALS = 20
-"""Factor for the compaction and optimize intervals while unread records are waiting."""
+"""Factor that extends the compaction and optimize intervals while Kafka has unread records."""
 
 _MAX_BYTES_WITHOUT_SPARK = 256 * 1024 * 1024
 """A table with more bytes is maintained on executors; see `bayou.optimize.localBytes`."""
@@ -40,7 +40,7 @@ class TopicMaintenance:
 
     `count_batch` counts the records of batches, and `poll` starts the tasks that are due. Tasks run
     while batches append, because appends don't conflict with maintenance. Upserts rewrite files, so
-    a task never runs at the same time as a batch that upserts; it pauses between its steps.
+    a batch that upserts only runs between two steps of a task.
 
     Args:
         batches: the lock that a batch holds while it changes the table.
@@ -327,8 +327,7 @@ class TopicMaintenance:
     def _vacuum_is_due(self, handle: TableHandle) -> bool:
         """Whether a day has passed since the last vacuum.
 
-        The last vacuum is that of this object, or the last one in the table's history if this
-        object hasn't vacuumed yet.
+        If this object hasn't vacuumed yet, the last vacuum in the table's history counts.
         """
         now = time.time()
         if self._last_vacuum is None:

@@ -35,7 +35,7 @@ The limit of `compaction` is lower, so that this task doesn't rewrite medium-siz
 
 _RETRIES = 3
 _HOT_FILES = 50
-"""A partition with at least this number of small files is compacted even during its batches."""
+"""Minimum number of small files for compacting a partition even while batches write to it."""
 
 
 def maintain_table(

@@ -2,8 +2,11 @@
 
 A migrated file is recognized by its path, with symbolic links resolved. A file that was renamed,
 moved or compressed after the migration has a new path. Such a file is recognized by its records if
-two conditions are true. Its first records are the records of a migrated file. And the path of the
-migrated file now has no file, or a file with other records.
+these conditions are true:
+
+- Its first records are the records of a migrated file.
+- The path of the migrated file now has no file, or a file with other records. For example, log
+  rotation creates a new file at the path of a renamed file.
 """
 
 from __future__ import annotations
@@ -41,10 +44,7 @@ class KnownFiles:
     def renamed(self, file: JsonFile) -> str | None:
         """Return the path under which a file was migrated before it was renamed.
 
-        `file` is a renamed file if its first records are the records of a migrated file, and the
-        path of the migrated file now has no file or a file with other records. For example, log
-        rotation creates a new file at the path of a renamed file. The result is None if `file`
-        isn't a renamed file.
+        None if `file` isn't a renamed file; see the conditions in the docstring of this module.
         """
         try:
             return self._renamed(file) if self._moved else None

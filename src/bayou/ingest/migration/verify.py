@@ -221,12 +221,12 @@ def _bounds(numbers: Any, part: Part) -> tuple[int, int]:
 def _letters_of(dead_letters: pa.Table, part: Part, values: Sequence[bytes] | None) -> Any:
     """Return the sequence numbers of the dead letters of a part's records.
 
-    A dead letter with a number of the part can be of another record, from an earlier migration to a
-    table that was deleted. Such a dead letter isn't returned.
+    A dead letter with the same sequence number can be of another record, from an earlier migration
+    to a table that was deleted. Such a dead letter isn't returned.
 
     Args:
         values: the records of the part; None if the file has changed. If None, records aren't
-            compared, and all dead letters with a number of the part are returned.
+            compared, and all dead letters with the part's sequence numbers are returned.
     """
     start, end = _bounds(dead_letters.column("number"), part)
     letters = dead_letters.slice(start, end - start)
