@@ -238,8 +238,8 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
         key: the topic's key, for error messages.
 
     Raises:
-        PipelineError: the topic doesn't have a partition or an offset of `covered`. The topic was
-            recreated or has lost records, or Kafka deleted records before they were read.
+        PipelineError: the topic doesn't have a partition or an offset of `covered`, because it was
+            recreated or has lost records, or because Kafka deleted records before they were read.
         KafkaError: the brokers don't report a partition, although the topic wasn't recreated.
     """
     missing = sorted(covered.keys() - topic.bounds.keys())

@@ -162,7 +162,7 @@ class StatusStore:
             self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the offset of the first unread record, for partitions where its age is unknown.
+        """Return the offset of each partition's first unread record if the record's age is unknown.
 
         The caller reads the Kafka timestamps of these records.
 
@@ -260,7 +260,7 @@ class _Partition:
             arrived after the first time in this list. Otherwise, the first unread record arrived
             before the first poll.
         waiting_since: the Kafka timestamp of the first record that was unread at the first poll. It
-            is None if the timestamp is unknown, or if all records of that time have been read.
+            is None if the timestamp is unknown, or if all records of the first poll have been read.
     """
 
     arrivals: deque[tuple[float, int]] = field(default_factory=deque)

@@ -28,9 +28,9 @@ from bayou.redaction import without_secrets
 _TABLES_INTERVAL = 60.0
 _SMALL_FILE = 16 << 20
 _MAX_COUNTED_LETTERS = 200_000
-"""If there are more dead letters than this, they aren't counted by kind of reason."""
+"""Maximum number of dead letters that are counted by kind of reason."""
 _MAX_COUNTED_FILES = 20_000
-"""If there are more data files than this, small files aren't counted."""
+"""Maximum number of a topic's data files for counting its small files."""
 
 
 def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:

@@ -66,7 +66,7 @@ def routed_statuses(
 def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
     """Return a copy of the topic for each registered table; see `Topic.routed`.
 
-    A table is registered before a batch commits rows to it. Until then, the table doesn't exist.
+    A registered table may not exist yet, because it is registered before the first commit to it.
 
     Args:
         default: the default table, in which the other tables are registered; None if it doesn't

@@ -274,7 +274,7 @@ class RoutedBatchWriter(MicroBatchWriter):
     def _discarded(
         self, outputs: Sequence[RoutedOutput], files: Mapping[int, Sequence[AddFile]]
     ) -> Iterator[None]:
-        """Context manager that deletes data files if its block fails before it has committed.
+        """Context manager that deletes data files if an error in its block prevents their commit.
 
         Args:
             files: the data files of each table, by the table's index in `outputs`.
