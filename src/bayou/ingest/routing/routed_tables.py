@@ -174,8 +174,8 @@ class RoutedTables:
     def add(self, values: Mapping[str, int]) -> None:
         """Add the tables for new values.
 
-        The values with the most records are first. After `max-tables` tables, only listed tables
-        are added.
+        The tables for the values with the most records are added first. Once there are `max-tables`
+        tables, only tables that `route-by.tables` lists are added.
 
         Args:
             values: for each value, the number of records with the value.
@@ -276,8 +276,8 @@ class RoutedTables:
     def with_layout_columns(self, columns: Sequence[StructType]) -> list[StructType]:
         """Add missing partition and clustering columns to the columns of each table.
 
-        A missing column gets the type that it has in the first other table that has the column. If
-        no table has the column, it isn't added.
+        A missing column gets its type from the first other table that has the column. If no table
+        has the column, it isn't added.
 
         Args:
             columns: for each table, the columns that store the fields of its records.

@@ -24,7 +24,7 @@ from bayou.protocol.schema import StructType
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 64 << 20
-"""If all rows in memory have more bytes than this, the rows of the largest table are written."""
+"""Maximum size in bytes of the rows in memory; then the rows of the largest table are written."""
 
 
 _CONCURRENT_FILES = 8

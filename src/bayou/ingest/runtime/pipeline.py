@@ -155,7 +155,7 @@ def _ends_without_spark(
     startup: StartupSession,
     stop: threading.Event | None,
 ) -> bool:
-    """Wait until all topics have ended or Spark is needed; return whether Spark isn't needed.
+    """Wait until all topics have ended or Spark is needed; return False if Spark is needed.
 
     A run with `once` and few records doesn't start Spark, because the start would take longer than
     reading the records. Spark is needed for many records, for a catalog entry, for some batches,
@@ -227,8 +227,8 @@ def _wait(
 def _complete(run: TopicRun, runs: Sequence[TopicRun], stop: threading.Event | None) -> None:
     """Run the maintenance tasks that are due for a topic that has ended.
 
-    If `stop` is set, the maintenance of all tables is stopped. If several topics share a table, its
-    maintenance only stops when all of them have stopped it. Therefore it is stopped in all `runs`.
+    If `stop` is set, maintenance is stopped in all `runs`, because the maintenance of a shared
+    table only stops when all topics of the table have stopped it.
     """
     if _is_set(stop):
         return
