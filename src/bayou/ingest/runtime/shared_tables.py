@@ -1,4 +1,4 @@
-"""The maintenance and the catalog entry of each table, which topics of one table share."""
+"""The maintenance and the catalog entry of each table; topics of one table share both."""
 
 from __future__ import annotations
 

@@ -50,16 +50,15 @@ def with_new_columns(
 def within_limit(
     columns: StructType, new_fields: Iterable[StructField], room: int
 ) -> tuple[StructType, frozenset[str]]:
-    """Return new fields up to a maximum number of fields.
+    """Return new fields up to a maximum number of leaf fields; see `leaf_count`.
 
-    If a field has too many nested fields for the remaining number, a later field can still be
+    If a field has too many leaf fields for the remaining number, a later field can still be
     returned.
 
     Args:
         new_fields: the new fields as partial columns. The partial column of a nested field is its
             top-level column without all other fields.
-        room: maximum number of fields. Each nested field counts, but the objects that contain
-            nested fields don't count.
+        room: maximum number of leaf fields.
 
     Returns:
         The fields up to the maximum, and the lowercase paths of all other fields.

@@ -234,9 +234,8 @@ class SchemaPolicy:
     def columns(self) -> StructType:
         """Return the columns of record fields, from the table and the schema file.
 
-        Must be called at the start of each batch. The new columns of the batch are counted from 0
-        for `max-new-columns`. Fields that `widened` refused only in the previous batch can be added
-        again.
+        Must be called at the start of each batch, because it resets the number of new columns, and
+        the fields that `widened` refused only in the previous batch.
         """
         self._unusable = self._over_limit = frozenset()
         self._full = False
@@ -402,9 +401,9 @@ class SchemaPolicy:
     def _is_restricted(self) -> bool:
         """Whether a new field is refused if a mask or an expression can't be applied to it.
 
-        If the table doesn't exist yet, the result is False. The field then gets a column, and
-        `layout` raises an error that stops the topic. For a new table of `route-by`, the result is
-        True, because a record with a new value must not stop the topic.
+        If the table doesn't exist yet, such a field gets a column instead, and `layout` raises an
+        error that stops the topic. A new table of `route-by` is an exception: the field is refused,
+        because a record with a new value must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)

@@ -117,7 +117,7 @@ def _validated_by(topic: Topic, schema: str | None) -> str | None:
 
 
 def _value_schema(config: TopicConfig, schema: str | None) -> str | None:
-    """Return a JSON Schema that allows any value in the fields of `timestamp-formats`."""
+    """Change a JSON Schema so that it allows any value in the fields of `timestamp-formats`."""
     if schema is None or not config.timestamp_formats:
         return schema
     return schema_without(schema, config.timestamp_formats)
