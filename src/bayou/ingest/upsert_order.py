@@ -1,7 +1,8 @@
 """Defines the order of the records of an upsert key, and finds the last record of each key.
 
-The records of a key are ordered by ordering column if configured, then by Kafka timestamp, offset
-and partition. Nulls are first. The last record of a key becomes the key's row, or deletes the row.
+The records of a key are ordered by the ordering column (if one is configured), Kafka timestamp,
+offset and partition. Nulls are first. The last record of a key becomes the key's row, or deletes
+the row.
 
 A tombstone without an ordering value is called *bare*. Such a tombstone gets the highest ordering
 value of the key's records that arrived earlier. Therefore it deletes the existing row, and older
@@ -12,8 +13,8 @@ The order of arrival is defined as follows:
 - The records of a key in a batch arrived in the order of their offsets. If they are in several
   partitions, because partitions were added to the topic, they arrived in the order of their Kafka
   timestamps.
-- Rows of the table arrived before the batch. If a tombstone is a replayed dead letter, this isn't
-  true of rows in the tombstone's partition with a higher offset. They arrived after the tombstone.
+- Rows of the table arrived before the batch. There is an exception if a tombstone is a replayed
+  dead letter: rows with a higher offset in the tombstone's partition arrived after the tombstone.
 
 Offsets are only compared within a partition of one topic, because the Kafka topic of a table can
 change.
@@ -37,7 +38,7 @@ DELETED = "_bayou_deleted"
 FORCED = "_bayou_forced"
 """Boolean column that `last_of_each_key` adds: true if a row replaces the target row in any case.
 
-The rows aren't compared, because a tombstone of the batch deletes the target row.
+The two rows aren't compared, because a bare tombstone in the batch deletes the target row.
 """
 
 BARE = "_bayou_bare"
@@ -359,7 +360,7 @@ def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
-    """Aggregate values by key, and return the result of its key for each row.
+    """Aggregate values by key; for each row, return the result of the row's key.
 
     Args:
         function: the name of Arrow's aggregation, such as `max`.

@@ -36,7 +36,7 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""For each floating-point type, a pair: its name, and a limit below which integers are exact."""
+"""For each floating-point type, a pair: its name, and the limit below which integers are exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class ChangeReader:
         return self._with_keys(keys) if is_known else keys
 
     def _with_all_columns(self, keys: Decoded) -> Decoded:
-        """Add the other columns to decoded key columns and ordering columns, with nulls."""
+        """Add all other columns, filled with nulls, to the decoded key and ordering columns."""
         count = len(keys.positions)
         columns = [
             keys.columns.column(f.name)

@@ -76,7 +76,11 @@ class DeletedKeys:
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
 
     def remember(self, rows: pa.Table) -> None:
-        """Store the deletes in `rows`, which is the result of `last_of_each_key`, in this table."""
+        """Store the deletes among `rows` in this table.
+
+        Args:
+            rows: the result of `last_of_each_key`.
+        """
         deletes = rows.filter(rows.column(DELETED))
         if deletes.num_rows == 0:
             return
@@ -157,8 +161,8 @@ class DeletedKeys:
         """Remove keys whose delete is older than the retention; return the number of removed keys.
 
         A key is removed if its Kafka timestamp and its `_remembered_at` are both older than the
-        retention. Their age is the time to `now`, or to the Kafka timestamp of the newest delete if
-        this is earlier. Therefore keys aren't removed too early if the clock of this machine is
+        retention. The reference time for both is `now`, or the Kafka timestamp of the newest delete
+        if this is earlier. Therefore keys aren't removed too early if the clock of this machine is
         ahead, and the newest delete is never removed.
 
         Args:
