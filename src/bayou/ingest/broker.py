@@ -275,7 +275,7 @@ class RecreatedTopicCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSource:
-    """The Kafka topic that a run reads."""
+    """The Kafka topic that a run reads, with the options of the data source `bayou-kafka`."""
 
     options: Mapping[str, str]
     recreated: RecreatedTopicCheck

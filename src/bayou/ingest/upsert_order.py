@@ -193,7 +193,7 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the index of each key's last bare tombstone, except for keys that a last row deletes.
+    """Return the index of each key's last bare tombstone, unless the key's last row is a delete.
 
     Args:
         tombstones: mask that selects the last bare tombstone of each key.

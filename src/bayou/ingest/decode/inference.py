@@ -4,8 +4,8 @@ The input is either JSON values, or the types that Arrow's JSON reader inferred.
 
 An integer is a `long`, any other number a `double`, a string a `string`, an object a `struct`, an
 array an `array`. Dates are strings, too, because the next record may have a string that isn't a
-date. Null, `[]` and `{}` have no type. JSON strings store all other values: arrays whose elements
-have several types, integers beyond 64 bits, and values that are nested more than 32 levels deep.
+date. Null, `[]` and `{}` have no type. These values are stored as JSON strings: arrays whose
+elements have several types, integers beyond 64 bits, and values nested more than 32 levels deep.
 
 If a field has values of several types, its type is the first of these types in this list: `struct`,
 `array`, `double`, `long`, `boolean`, `string`. A `double` column also stores the `long` values.

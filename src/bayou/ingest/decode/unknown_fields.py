@@ -67,7 +67,7 @@ def leaf_count(kind: DataType) -> int:
 
 
 def widened(columns: StructType, fields: Iterable[StructField]) -> StructType:
-    """Return `columns`; a column has its type in `fields` if this type is wider.
+    """Return `columns`, where each column has its type in `fields` if that type is wider.
 
     All other differences between `columns` and `fields` are ignored.
     """

@@ -209,9 +209,11 @@ class TopicMaintenance:
     def _is_reported(self, report: MaintenanceReport) -> bool:
         """Return whether to report the result of a task, and store whether the task failed.
 
-        The result isn't reported if all of these are true: it is `nothing`, the previous run of the
-        task didn't fail, and the task is `forget` or partitions remain for its next run. All other
-        results are reported.
+        The result is reported unless all of these conditions are true:
+
+        - The result is `nothing`.
+        - The previous run of the task didn't fail.
+        - The task is `forget`, or table partitions remain for the next run of the task.
         """
         failed_before = report.task in self._failed
         if report.error is not None:

@@ -42,8 +42,8 @@ class JsonFile:
     Attributes:
         path: absolute path, without URL encoding.
         name: path relative to the migrated folder. If only the file `x/a.json` is migrated, the
-            name is `a.json`. To differ from this case, a file `a.json` in a folder with the name
-            `a.json` has the name `./a.json`.
+            name is `a.json`. A file `a.json` in a migrated folder with the name `a.json` has the
+            name `./a.json`, so that the two cases differ.
         size: size in bytes.
         timestamp: timestamp of the file's records, in microseconds since the epoch. If the path
             contains a date, such as `year=2024/month=01/day=05` or `2024/01/05`, this is midnight

@@ -50,9 +50,9 @@ class FileCheck:
 def verify_migration(configuration: Configuration, topic: Topic, source: str) -> list[FileCheck]:
     """Compare all files in a folder with the table.
 
-    The records of a file must have the checksums that the migration recorded. Each record must be
-    one row or one dead letter, and not more. Exceptions are records that `processing.where` filters
-    out, and records that the migration has skipped because the pipeline reads them from Kafka.
+    The records of a file must have the checksums that the migration recorded. Each record must have
+    exactly one row or one dead letter. Exceptions are records that `processing.where` filters out,
+    and records that the migration has skipped because the pipeline reads them from Kafka.
 
     In an upsert, a later record may have replaced or deleted the row of an earlier record, so a
     missing row isn't a problem.

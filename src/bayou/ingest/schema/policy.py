@@ -332,9 +332,9 @@ class SchemaPolicy:
     def _infers_columns(self, layout: RowLayout) -> bool:
         """Whether the columns are inferred from this batch, regardless of `schema-policy`.
 
-        Columns are first inferred for the fields that `where` and `route-by` read. In a second
-        step, they are inferred for the other fields, from the records that become rows of this
-        table. The table may exist already, because a batch without rows can create it.
+        The columns of the fields that `where` and `route-by` read are inferred first. While the
+        layout has only these columns, the other columns are inferred from the records that become
+        rows of this table. The table may exist already, because a batch without rows can create it.
         """
         if self._schema.columns.fields:
             return not layout.record.fields

@@ -71,10 +71,10 @@ class TargetState:
 
     @property
     def columns(self) -> StructType:
-        """The table's columns for fields of Kafka records; metadata columns are excluded.
+        """The columns for fields of Kafka records; empty if there is no table.
 
-        The result also has fields that aren't stored, but that expressions in the configuration
-        read. Empty if there is no table.
+        Metadata columns are excluded. Fields that expressions in the configuration read, but that
+        the table doesn't store, are included.
         """
         if self._snapshot is None:
             return StructType()

@@ -79,7 +79,8 @@ class TargetTable(TargetState):
                 it.
             spans: the offsets of the rows' records, by Kafka partition.
             transaction_ids: additional transaction identifiers to commit.
-            properties: table properties to set, in addition to `table_properties`.
+            properties: table properties to set, in addition to those of the method
+                `table_properties`.
 
         Returns:
             The transaction, and the names of the columns that it adds to the table.

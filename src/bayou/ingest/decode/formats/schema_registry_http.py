@@ -150,6 +150,11 @@ class RegistryConnection:
     def schema(self, number: int, *, fmt: str | None, subject: str | None) -> dict[str, Any]:
         """Request the schema with the id `number`.
 
+        Args:
+            fmt: the format of the returned schema, such as `serialized`; None for the registry's
+                default format.
+            subject: the subject to add to the request; None to request only the id.
+
         Returns:
             A dict with the string `schema`, and the list `references` of dicts with `name`,
             `subject` and `version`.
