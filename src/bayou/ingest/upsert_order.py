@@ -285,7 +285,7 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 
 
 def _arrival(everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return integers that have the order in which the records of each key in a batch arrived.
+    """Number the rows of a batch in the order in which the records of each key arrived.
 
     Records arrive in the order of their offsets. If the records of a key are in several partitions,
     because partitions were added to the topic, they arrive in the order of their Kafka timestamps.

@@ -58,7 +58,7 @@ def at_offsets(records: pa.RecordBatch | pa.Table, offsets: Offsets) -> Any:
 
 
 def offset_range(offsets: Offsets) -> str:
-    """Return an SQL condition that selects the lowest to the highest offset of all partitions."""
+    """Return an SQL condition that selects the range from the lowest to the highest offset."""
     first, last = min(o.min() for o in offsets.values()), max(o.max() for o in offsets.values())
     return f"offset >= {first} AND offset <= {last}"
 

@@ -103,8 +103,8 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
 def _is_same(value: int, number: float) -> bool:
     """Whether a float is the same number as an integer.
 
-    They are also the same if the integer has the digits that Python prints for the float, followed
-    by zeros: JavaScript writes a large float in this form.
+    They also count as the same number if the integer has the digits that Python prints for the
+    float, followed by zeros: JavaScript writes a large float in this form.
     """
     return number == value or Decimal(repr(number)) == value
 

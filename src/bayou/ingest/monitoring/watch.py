@@ -30,7 +30,7 @@ _SMALL_FILE = 16 << 20
 _MAX_COUNTED_LETTERS = 200_000
 """Maximum number of dead letters that are counted by kind of reason."""
 _MAX_COUNTED_FILES = 20_000
-"""Maximum number of a topic's data files for counting its small files."""
+"""Maximum number of data files of a topic whose small files are counted."""
 
 
 def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:

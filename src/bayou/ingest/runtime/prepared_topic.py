@@ -75,8 +75,8 @@ def prepare_topic(
 
     Args:
         schema: content of the topic's schema file; None if the topic has no schema file.
-        change_lock: lock that topics with the same table hold while they change it, which prevents
-            repeated conflicts. None if no other topic writes to the table.
+        change_lock: lock that topics with the same table hold while they change the table, to
+            prevent repeated conflicts. None if no other topic writes to the table.
         before: the result of the previous call for this topic; None for the first call. Its
             `planned_start` is used again, unless the Kafka topic was recreated.
     """
