@@ -29,9 +29,11 @@ def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> 
     """Convert a batch to the columns of `schema`, in the order and the Arrow types of `schema`.
 
     Columns and nested fields are matched by name: first exactly, then ignoring case. A missing
-    nullable column is filled with nulls. Types must be equal; only their representation in Arrow
-    may differ (large strings, dictionaries, units of timestamps). Values of type byte can also be
-    written to a column of type short or int, and values of type short to a column of type int.
+    nullable column is filled with nulls.
+
+    The Delta types must be equal, except that byte can be written to short or int, and short to
+    int. The Arrow representation of a type may differ (large strings, dictionaries, units of
+    timestamps).
     """
     struct = None
     if batch.num_columns:
@@ -209,10 +211,7 @@ def _conform_map(
 
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
-    """Compute the offsets of an array's lists in the elements that `array.flatten()` returns.
-
-    `flatten` omits the elements of null lists, so null lists count as empty.
-    """
+    """Return the offsets of the lists in `array.flatten()`, which omits elements of null lists."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -29,12 +29,15 @@ from bayou.protocol.file_names import (
 class RatifiedCommit:
     """A commit that the catalog has ratified.
 
+    If both `path` and `content` are None, the commit is published in `_delta_log`.
+
     Attributes:
         version: version of the commit.
-        path: decoded path of a staged commit, absolute or relative to the table; None if the
-            catalog stores the commit.
-        content: JSON lines of a commit that the catalog stores; None if the commit is staged.
-        modification_time: when the commit was ratified or written, ms since the epoch.
+        path: path of the staged commit file, not URL-encoded, absolute or relative to the table;
+            None if the commit isn't a staged file.
+        content: JSON lines of the commit; None if the catalog doesn't store the content.
+        modification_time: time when the commit was ratified, or when its file was written, in ms
+            since the epoch.
 
     Examples:
         >>> staged = stage_commit(engine, path, 7, [b'{"commitInfo": {}}'])
@@ -52,11 +55,11 @@ class RatifiedCommits:
     """The commits that a catalog has ratified.
 
     Attributes:
-        latest_version: the latest ratified version, published or not. Commit files of later
-            versions are ignored.
-        commits: ratified commits that the catalog still keeps, in ascending order and without a
-            gap; empty if all commits are published. The catalog's commit of a version is read even
-            if `_delta_log` also has a commit file of this version.
+        latest_version: the latest ratified version, whether its commit is published or not.
+            Commit files of later versions in `_delta_log` are ignored.
+        commits: ratified commits that the catalog still keeps, by ascending version without a
+            gap. If `_delta_log` also has a commit file of the same version, the catalog's commit
+            is used.
 
     Examples:
         >>> commit = RatifiedCommit(version=7, content=b'{"commitInfo": {}}')
@@ -170,7 +173,7 @@ def ratified_version(table: str, ratified: RatifiedCommits, version: int | None)
 
 
 def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int, FileStatus]]:
-    """Yield the version and the file of each commit in `ratified`, in ascending order."""
+    """Yield the version and the file of each commit in `ratified`, by ascending version."""
     for commit in ratified.commits:
         published = f"{table}/{LOG_DIRECTORY}/{commit_file_name(commit.version)}"
         if commit.content is not None:

@@ -24,9 +24,10 @@ class CloseableIterator(Iterator[_T_co]):
     Not thread-safe.
 
     Args:
-        items: the iterable. If its iterator has a method `close`, closing this object calls it.
-        sources: iterators that `items` reads from. They are closed in order, after `items`.
-            A generator that hasn't started can't close its sources itself.
+        items: the iterable. Closing this object calls the `close` method of the iterable's
+            iterator if there is one.
+        sources: iterators that `items` reads from. They are closed in order, after `items`. Pass
+            them if `items` is a generator: its `finally` blocks don't run before it has started.
 
     Examples:
         >>> with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:

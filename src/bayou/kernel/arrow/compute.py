@@ -40,7 +40,7 @@ _FUNCTIONS_OF_VALUES = frozenset(
         "subtract",
     }
 )
-"""Functions whose positional arguments are all values, not options."""
+"""Functions of `pyarrow.compute` whose positional arguments are all values, not options."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 

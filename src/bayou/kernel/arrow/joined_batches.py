@@ -1,6 +1,6 @@
 """Concatenation of small batches.
 
-A program spends some time on each batch that it reads, even if the batch has few rows.
+Each batch has a fixed cost, so reading many small batches is slow.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def joined_batches(
     Closing the result closes `batches`.
 
     Args:
-        gradual: whether the first result is a single batch, so that a reader that needs only a few
-            rows gets them before many files are read. Each further result joins up to twice as many
+        gradual: whether the first result is a single batch. A reader that needs only a few rows
+            then gets them before many files are read. Each further result joins up to twice as many
             batches as the previous result.
     """
     return CloseableIterator(_joined(batches, 1 if gradual else None), batches)

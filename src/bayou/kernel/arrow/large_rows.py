@@ -1,7 +1,7 @@
-"""Slices of rows that fit into Arrow arrays.
+"""Slices of a batch's rows whose results fit into Arrow arrays.
 
-The strings of an array with 32-bit offsets have at most 2 GiB. If rows are copied several times,
-as in a join, or if strings are computed, the result of a batch can be larger.
+An Arrow string array with 32-bit offsets holds at most 2 GiB. An operation on a batch can exceed
+this limit: a join repeats rows, and an expression can create long strings.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ _INDEX = pa.int64()
 def taken_sizes(columns: Iterable[pa.Array[Any]], indices: Any) -> Any:
     """Return the approximate size in bytes of each row that `take(indices)` returns.
 
-    The time depends on the number of indices, not on the number of rows. Rows of null indices have
-    the size 0, or the size of their columns with a fixed width.
+    The time depends on the number of indices, not on the number of rows in `columns`.
 
     Returns:
-        An int64 array without nulls; an integer if all rows have the same size.
+        One integer if all rows have the same size. Otherwise an int64 array without nulls.
     """
     return total_sizes(_taken_sizes(column, indices) for column in columns)
 
 
 def total_sizes(parts: Iterable[Any]) -> Any:
-    """Return the sizes of rows from the sizes of their parts, such as the sides of a join."""
+    """Add up sizes of rows, such as the sizes of the left and the right columns of a join's rows.
+
+    Args:
+        parts: sizes as `taken_sizes` returns them, for each group of columns.
+    """
     constant = 0
     total: Any = None
     for sizes in parts:
@@ -42,12 +45,14 @@ def total_sizes(parts: Iterable[Any]) -> Any:
 
 
 def slices_by_size(sizes: Any, count: int, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield the offsets and lengths of slices of about `max_bytes`; at least one slice.
+    """Split rows into slices of about `max_bytes`, and yield the offset and length of each slice.
 
-    A slice is larger than `max_bytes` by at most one row.
+    A slice exceeds `max_bytes` by at most one row. If there are no rows, one empty slice is
+    yielded.
 
     Args:
-        sizes: sizes of `count` rows in bytes, as `taken_sizes` returns them.
+        sizes: sizes of the rows in bytes, as `taken_sizes` returns them.
+        count: number of rows.
     """
     if isinstance(sizes, int):
         step = max(1, max_bytes // max(1, sizes))
@@ -68,10 +73,14 @@ def slices_by_size(sizes: Any, count: int, max_bytes: int) -> Iterator[tuple[int
 def computed_in_slices(
     offset: int, length: int, compute: Callable[[int, int], _ResultT]
 ) -> Iterator[_ResultT]:
-    """Yield `compute(offset, length)`; if the result is too large, yield the results of halves.
+    """Yield `compute(offset, length)`, in several results if one result is too large for Arrow.
+
+    If the result is too large, the slice is divided in half, and the two halves are computed in
+    the same way.
 
     Args:
-        compute: function that computes the rows of a slice from its offset and length.
+        compute: function that computes the rows of a slice from the offset and the length of the
+            slice.
     """
     try:
         result = compute(offset, length)
@@ -149,7 +158,7 @@ def _has_offsets(kind: Any) -> bool:
 
 
 def _has_average_size(kind: Any) -> bool:
-    """Whether the average size of the values is used for each row."""
+    """Whether the values of a type all count with their average size, which is faster."""
     types = pa.types
     return (
         types.is_fixed_size_list(kind)

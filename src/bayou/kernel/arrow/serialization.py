@@ -1,8 +1,8 @@
 """Serialization of kernel values for other processes.
 
-The bytes contain the name of the format, its version number, the value and a CRC-32 of the value.
-If a newer version of Bayou wrote the bytes, the error message contains their format version and the
-newest supported one. Record batches are serialized in Arrow's IPC stream format.
+The bytes contain the name of the format, the version of the format, the value and a CRC-32 of the
+value. Bytes of a format version that is too new raise `SerializationError`. Record batches are
+serialized in Arrow's IPC stream format.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class WireFormat(Generic[_BodyT]):
     Args:
         name: name of the kind of value, such as "scan".
         number: version of the format. Bytes of this version or an earlier one can be read.
-        body: msgspec type of the value. Increase `number` when this type changes. This isn't
-            needed if the change adds a last field with a default to an `array_like` struct.
+        body: msgspec type of the value. Increase `number` when this type changes. Only a new last
+            field with a default in an `array_like` struct needs no new number.
     """
 
     __slots__ = ("_body", "_envelope", "_name", "_number")

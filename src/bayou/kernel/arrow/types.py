@@ -119,7 +119,7 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def geo_arrow_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
-    """Return field metadata that names GeoArrow's extension type, for a geometry or geography.
+    """Return the Arrow field metadata that marks a geometry or geography as GeoArrow WKB.
 
     For other types, the result is empty.
     """

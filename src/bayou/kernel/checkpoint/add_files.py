@@ -1,8 +1,8 @@
 """Reading of the `add` actions in a checkpoint's Parquet files, as columns.
 
-A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`) or in both forms, or it
-has no statistics (PROTOCOL.md, Checkpoints). The table properties may have changed since the
-checkpoint was written, so the reader must look for the statistics in the file.
+A checkpoint may contain statistics as JSON (`stats`) and as a struct (`stats_parsed`). Each form is
+optional (PROTOCOL.md, Checkpoints). The table properties may have changed since the checkpoint was
+written, so the reader checks which form the file contains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bayou.kernel.scan.scan_file import ADD_TYPE
 StatsForm: TypeAlias = Literal["json", "struct"]
 
 _BATCH_ROWS = 16_384
-"""Maximum number of rows of a batch; low because `add` actions are large."""
+"""Maximum number of rows in a batch; low because `add` actions are large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class CheckpointAdds:
 
     Attributes:
         adds: the actions as structs of the type `ADD_TYPE`. Fields that weren't read are null.
-        parsed: the column `stats_parsed`; None if it wasn't read. In this case, the statistics were
-            read as JSON (in `adds`), or no statistics were read.
-        statistics: parsed statistics of the columns in a scan's filter, one row for each add; None
-            if they weren't computed yet.
+        parsed: the field `stats_parsed` of the actions; None if it wasn't read. Statistics that
+            were read as JSON are in the field `stats` of `adds`.
+        statistics: parsed statistics of the columns in a scan's filter, one row for each action;
+            None before they are computed.
     """
 
     adds: pa.StructArray
@@ -53,10 +53,11 @@ class CheckpointAdds:
 def stats_forms(*, as_json: bool, as_struct: bool) -> tuple[StatsForm, ...]:
     """Return the forms of statistics to look for in a checkpoint, the preferred form first.
 
-    If `as_struct`, columns are preferred, because a read can be limited to the required columns.
+    The struct is preferred if `as_struct` is true, because a reader can select its fields.
 
     Args:
-        as_json, as_struct: whether the table properties enable statistics as JSON and as columns.
+        as_json: whether the table properties enable statistics as JSON.
+        as_struct: whether the table properties enable statistics as a struct (`stats_parsed`).
     """
     if as_struct:
         return ("struct", "json")
@@ -74,14 +75,15 @@ def read_checkpoint_adds(
     forms: Sequence[StatsForm] = ("json",),
     as_json: bool = False,
 ) -> Iterator[CheckpointAdds]:
-    """Read the adds in a range of row groups of a checkpoint.
+    """Read the `add` actions in a range of row groups of a checkpoint.
 
     Args:
-        columns: fields of `ADD_TYPE` to read. If they contain `stats`, statistics are read too.
-        parsed: type of `stats_parsed` to read, with physical names; None to read only JSON.
-        forms: forms of statistics to look for, in order of preference. The statistics are read in
-            the first form that has values in the first batch. If no form has, the form is selected
-            for each batch.
+        columns: fields of `ADD_TYPE` to read. Statistics are read only if `stats` is one of them.
+        parsed: type of `stats_parsed` to read, with physical names; None to read statistics only
+            as JSON.
+        forms: forms of statistics to look for, the preferred form first. The first form that has
+            values in the first batch is read for all batches. If the first batch has no
+            statistics, the form is selected for each batch separately.
         as_json: whether to convert `stats_parsed` to JSON.
     """
     fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]
@@ -122,9 +124,9 @@ def _with_stats(fields: list[Any], forms: Sequence[StatsForm], parsed: Any) -> l
 
 
 def _with_first_form(batch: CheckpointAdds, forms: Sequence[StatsForm]) -> CheckpointAdds:
-    """Return a batch that was read with several forms of statistics with one of them.
+    """Reduce a batch with several forms of statistics to the first form that has values.
 
-    This is the first of `forms` that has values in the batch. If none has values, it is the JSON.
+    If no form has values, the batch is reduced to JSON.
     """
     as_json = CheckpointAdds(batch.adds)
     if batch.parsed is None:

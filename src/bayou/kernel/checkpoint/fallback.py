@@ -1,4 +1,7 @@
-"""Fallback for an unreadable checkpoint: live files from an older checkpoint and commits."""
+"""Fallback for an unreadable checkpoint: load the live files without it.
+
+The live files come from an older checkpoint and later commits.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ from bayou.kernel.table_features.column_mapping import to_physical_schema
 def live_files_without_checkpoint(
     engine: Engine, source: ScanSource, error: CorruptTableError
 ) -> pa.StructArray:
-    """Load the live files of a version from an older checkpoint and commits, as `ADD_TYPE`.
+    """Load the live files of a version from an older checkpoint and later commits, as `ADD_TYPE`.
 
     Args:
-        source: the version. The newest checkpoint at or below this version can't be read.
-        error: the error of reading this checkpoint. It is raised again if older log files are
-            missing or can't be read.
+        source: the version, with the checkpoint that can't be read.
+        error: the error that reading this checkpoint raised. The function raises `error` again if
+            the older log files are missing or can't be read.
     """
     assert source.checkpoint is not None
     try:

@@ -1,4 +1,4 @@
-"""The format of checkpoints: the forms in which they have statistics (as JSON, as columns)."""
+"""The format of a checkpoint: whether it contains statistics as JSON, as a struct, or both."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ from bayou.protocol.schema import DataType, StructType
 class CheckpointFormat:
     """The format of a checkpoint, as the table properties define it.
 
+    Most actions of a new checkpoint are read from the table's previous checkpoint.
+
     Attributes:
         as_json: whether to write `add.stats` (`delta.checkpoint.writeStatsAsJson`).
         stats_type: type of `add.stats_parsed`; None if the field isn't written
             (`delta.checkpoint.writeStatsAsStruct`).
         partitions: types of `add.partitionValues_parsed` by physical name; empty if the field isn't
             written.
-        source_type: type for reading `stats_parsed` from the previous checkpoint. It is used if
-            that checkpoint has no JSON statistics.
+        source_type: type to read `stats_parsed` with if the previous checkpoint has no statistics
+            as JSON.
     """
 
     as_json: bool
@@ -84,22 +86,22 @@ class CheckpointFormat:
 
     @property
     def file_schema(self) -> pa.Schema:
-        """The columns for file actions: `add` and `remove`."""
+        """Schema of the columns `add` and `remove`, which contain the file actions."""
         return pa.schema([pa.field("add", self.add_type), pa.field("remove", REMOVE_TYPE)])
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns of a V1 checkpoint."""
+        """Schema of all columns of a V1 checkpoint."""
         return pa.schema([*METADATA_SCHEMA, *self.file_schema])
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Fields of `ADD_TYPE` to read from the previous checkpoint."""
+        """Names of the fields of `ADD_TYPE` to read from the previous checkpoint."""
         has_stats = self.as_json or self.stats_type is not None
         return tuple(f.name for f in ADD_TYPE if has_stats or f.name != "stats")
 
     def adds(self, engine: Engine, files: CheckpointAdds) -> pa.StructArray:
-        """Convert adds of the previous checkpoint to the column `add` of the new checkpoint.
+        """Convert `add` actions of the previous checkpoint to the new checkpoint's column `add`.
 
         `dataChange` becomes false, as in delta-spark.
         """
@@ -122,7 +124,7 @@ class CheckpointFormat:
         return pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
 
     def batch(self, name: str, values: pa.StructArray) -> pa.RecordBatch:
-        """Return rows of a V1 checkpoint with `values` in the column `name` and nulls elsewhere."""
+        """Return V1 checkpoint rows with `values` in the column `name`; other columns are null."""
         schema = self.schema
         columns = [values if f.name == name else pa.nulls(len(values), f.type) for f in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,4 +1,4 @@
-"""Statistics as columns: the field `stats_parsed` of checkpoints (PROTOCOL.md, Checkpoints)."""
+"""Statistics as a struct: the field `stats_parsed` of checkpoints (PROTOCOL.md, Checkpoints)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _BOUNDS = ("minValues", "maxValues")
 
 
 def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """Return the schema of the statistics in `stats_parsed` that data skipping reads.
+    """Return the schema to read from `stats_parsed` for data skipping.
 
     Args:
-        stats_schema: `SkippingPlan.stats_schema`, the schema of the same statistics in JSON.
-        schema: the table's columns.
+        stats_schema: schema of the same statistics in JSON (`SkippingPlan.stats_schema`).
+        schema: the table's schema.
     """
     fields: list[pa.Field[Any]] = [
         f.with_type(_bounds(f.type, schema)) if f.name in _BOUNDS else f for f in stats_schema
@@ -73,7 +73,7 @@ def full_stats_type(schema: StructType) -> pa.DataType:
     """Return the type of `stats_parsed` with all possible statistics.
 
     Args:
-        schema: the table's columns with physical names.
+        schema: the table's schema, with physical names.
     """
     fields: list[pa.Field[Any]] = [pa.field("numRecords", pa.int64())]
     bounds = _leaves(schema, bounds=True)
