@@ -1,14 +1,15 @@
 """Checkpoints of large tables: several processes write the parts of one checkpoint.
 
-One process plans the checkpoint: it splits the previous checkpoint into parts. Any process can
-read, filter and write a part. The planning process then writes the file actions of the commits
-after the previous checkpoint, and completes the new checkpoint.
+The planning process splits the previous checkpoint into parts. Any process can read, filter and
+write a part. The planning process then writes the file actions of the commits after the previous
+checkpoint, and completes the new checkpoint.
 
-If the table supports V2 checkpoints, the parts are sidecars with unique names. Otherwise they are
-files of a multi-part checkpoint, and all writers use the same file names. Two writers of a version
-may divide the live files differently. If each replaced some parts of the other, the checkpoint
-would miss or repeat live files. The first writer therefore creates a claim file. A writer that
-finds this file, or a checkpoint file of the version, writes a checkpoint of a single file.
+If the table supports V2 checkpoints, the parts are sidecars with unique names. Otherwise the parts
+are files of a multi-part checkpoint, and all writers use the same file names. Two writers may
+divide the live files differently. If each writer replaced some files of the other, the checkpoint
+would miss or repeat live files. The first writer therefore creates a claim file, which is an
+addition of Bayou's. A writer that finds the claim file or a checkpoint file of the version writes a
+single-file checkpoint instead.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class CheckpointPart(PickledTask):
 
     Attributes:
         split: the row groups to read from the previous checkpoint.
-        seen_keys: keys of the files that commits after the previous checkpoint added or removed;
-            these files are omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files that commits after
+            the previous checkpoint added or removed; these files are omitted.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
             `deletionTimestamp` are omitted.
         sidecar: whether the file is a sidecar.
@@ -87,14 +88,14 @@ class CheckpointPlan:
     """A checkpoint to write in parts.
 
     Attributes:
-        parts: tasks to run with `write_checkpoint_part`, in any order. Empty if the table has no
-            previous checkpoint, or if another process writes parts of this version. If there are no
-            parts, `finish` writes the whole checkpoint.
+        parts: tasks to run with `write_checkpoint_part`, in any order. If `parts` is empty,
+            `finish` writes the whole checkpoint. This is the case if the table has no previous
+            checkpoint, or if another writer has started the multi-part checkpoint of this version.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
             `deletionTimestamp` are omitted.
         sidecars: whether the parts are sidecars of a V2 checkpoint.
-        claim: path of the claim file, which prevents other processes from writing these parts; None
-            if the parts are sidecars, or if there are no parts.
+        claim: path of the claim file of a multi-part checkpoint, which prevents other processes
+            from writing the same files; None if there is no claim file.
     """
 
     parts: tuple[CheckpointPart, ...]
@@ -167,7 +168,7 @@ def plan_checkpoint(
 
 
 def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
-    """Plan a checkpoint in parts, like `plan_checkpoint`, for a version that is already loaded.
+    """Plan a checkpoint that is written in parts, for a version that is already loaded.
 
     Args:
         state: result of `load_for_checkpoint`.
@@ -204,17 +205,16 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
 
 
 def _claim(engine: Engine, state: TableState) -> str | None:
-    """Create the claim file of a multi-part checkpoint and return its path.
+    """Create the claim file of a multi-part checkpoint, and return the path of the claim file.
 
-    Return None if another writer has a claim file, or has written checkpoint files of this version.
-    A writer deletes its claim file after it has written its checkpoint files. This function lists
-    the checkpoint files after it has created the claim file, so it finds the files of a writer that
-    has just finished.
+    Return None if the claim file or a checkpoint file of this version already exists.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):
         return None
     prefix = f"{log_path(state.path)}/{state.version:020d}.checkpoint."
+    # A writer deletes its claim file after it has written the checkpoint. This listing follows the
+    # creation of the claim file, so it also contains the files of a writer that has just finished.
     with engine.files.list_from(prefix) as statuses:
         first = next(iter(statuses), None)
     if first is None or not first.path.startswith(prefix):
@@ -224,7 +224,7 @@ def _claim(engine: Engine, state: TableState) -> str | None:
 
 
 def write_checkpoint_part(engine: Engine, part: CheckpointPart) -> WrittenPart:
-    """Write one part. Idempotent."""
+    """Write one part of a checkpoint. If the part already exists, it is written again."""
     layout = CheckpointFormat.of(part.schema, part.partition_columns, part.configuration)
     schema = layout.file_schema if part.sidecar else layout.schema
     counts = RowCounts()
@@ -256,10 +256,10 @@ def _part_path(state: TableState, number: int, parts: int) -> str:
 def _finish_multi_part(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write the first part: non-file actions, and the file actions that no other part contains.
+    """Write the first part of a multi-part checkpoint, and return the size of all parts in bytes.
 
-    These file actions are in the commits after the previous checkpoint, or in the previous
-    checkpoint if it is a JSON file. Return the total size of all parts in bytes.
+    The first part contains all non-file actions, and the file actions of the commits after the
+    previous checkpoint.
     """
     state = plan.state
     layout = _layout(state)
@@ -279,7 +279,7 @@ def _finish_multi_part(
 def _finish_sidecars(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write a sidecar with the file actions that `parts` don't contain, then the top-level file.
+    """Write a sidecar with the file actions that no part contains, then the top-level file.
 
     Return the total size of all files of the checkpoint in bytes.
     """

@@ -1,9 +1,10 @@
 """Reads a checkpoint's non-file actions, and lists the files that contain its file actions.
 
-Non-file actions are protocol, metadata, transactions and domains. File actions are adds and
-removes. A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a
-V2 checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A
-checkpoint with a classic file name may follow the V1 or the V2 spec.
+File actions are `add` and `remove` actions. Non-file actions are the protocol, the metadata,
+transaction identifiers and domain metadata. A V1 checkpoint consists of Parquet files that contain
+all actions. The top-level file of a V2 checkpoint is a Parquet or JSON file that may reference
+sidecars (PROTOCOL.md, V2 Spec). A checkpoint with a classic file name may follow the V1 or the V2
+spec.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class CheckpointContents:
 
     Attributes:
         actions: non-file actions; empty if `locate_checkpoint_files` created this object.
-        files: Parquet files with file actions. They are the checkpoint's files, its sidecars, or
-            both.
-        adds, removes: file actions of a JSON checkpoint.
-        file_contents: bytes of the small files in `files` by path. Later reads use these bytes
+        files: Parquet files that contain file actions: files of the checkpoint, and sidecars.
+        adds: `add` actions of a JSON checkpoint.
+        removes: `remove` actions of a JSON checkpoint.
+        file_contents: contents of small files in `files`, by path. Later reads use these bytes
             instead of reading the files again.
     """
 
@@ -63,16 +64,15 @@ class CheckpointContents:
 
     @property
     def splits(self) -> tuple[FileSplit, ...]:
-        """One split for each file in `files`. The split of a small file contains its bytes."""
+        """One split for each file in `files`, with the file's bytes if the file is small."""
         return tuple(_split(file, self.file_contents) for file in self.files)
 
 
 def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> CheckpointContents:
     """Read a checkpoint's non-file actions, and list the Parquet files with its file actions.
 
-    Only a few rows of a large checkpoint are non-file actions. To find these rows, one required
-    field of each kind of action is read first. Then the other fields are read, up to the last
-    non-file action.
+    Only a few rows of a large checkpoint are non-file actions. To find these rows, the function
+    first reads one required field of each kind of non-file action.
 
     Raises:
         CorruptTableError: the checkpoint can't be read, or it doesn't list all of its sidecars.
@@ -301,8 +301,8 @@ def _locate(engine: Engine, file: FileSplit) -> tuple[list[str], int]:
     """Find the non-file actions in a checkpoint file.
 
     Returns:
-        The kinds of non-file actions in the file, and the number of rows up to the last non-file
-        action.
+        The columns that contain non-file actions, and the number of rows to read until the last
+        non-file action is included.
     """
     present: dict[str, None] = {}
     rows = previous_rows = 0

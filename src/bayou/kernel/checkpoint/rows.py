@@ -50,7 +50,7 @@ class RowCounts:
 def metadata_rows(
     state: TableState, layout: CheckpointFormat, now: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the non-file actions: protocol, metadata, transaction identifiers and domains.
+    """Yield the non-file actions: protocol, metadata, transaction identifiers, domain metadata.
 
     Transaction identifiers that have expired at `now` (ms since the epoch) are omitted.
     """
@@ -81,8 +81,8 @@ def tail_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file actions that aren't in the Parquet files of the previous checkpoint.
 
-    These are the file actions of the commits after the previous checkpoint. If the previous
-    checkpoint is a JSON file, they also include its file actions.
+    These are the file actions of the commits after the previous checkpoint, and the file actions
+    of a previous checkpoint in JSON.
 
     Args:
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
@@ -107,7 +107,8 @@ def part_rows(
     """Yield the file actions of one part of the previous checkpoint.
 
     Args:
-        seen_keys: keys of the files that later commits added or removed; these files are omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
+            added or removed; these files are omitted.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
             `deletionTimestamp` are omitted.
     """

@@ -46,10 +46,12 @@ def checkpoint_adds(
     """Yield the live files in a range of row groups of a checkpoint.
 
     Args:
-        seen_keys: keys of the files that later commits added or removed; these files are omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
+            added or removed; these files are omitted.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed` to read, with physical names; None to read only JSON.
-        forms: forms of statistics to look for, in order of preference.
+        parsed: type of `stats_parsed` to read, with physical names; None to read statistics only
+            as JSON.
+        forms: forms of statistics to look for, the preferred form first.
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
         for batch in batches:
@@ -63,8 +65,8 @@ def checkpoint_tombstones(
     """Yield the tombstones in a range of row groups of a checkpoint, as `REMOVE_TYPE` arrays.
 
     Args:
-        seen_keys: keys of the files that later commits added or removed; their tombstones are
-            omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
+            added or removed; the tombstones of these files are omitted.
     """
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
     try:

@@ -1,8 +1,8 @@
 """Parsing of statistics and partition values in checkpoints, and a cache of parsed statistics.
 
-Most checkpoints have statistics as JSON. Parsing this JSON takes most of the time for planning a
-filtered read of a large table. After a scan has parsed all statistics of a checkpoint slice, it
-stores them in the cache of the scan's snapshot (`Snapshot.with_statistics_cache`).
+Most checkpoints contain statistics as JSON. Parsing this JSON takes most of the time for planning a
+filtered read of a large table. A scan therefore caches the parsed statistics of a checkpoint if its
+snapshot has a cache (`Snapshot.with_statistics_cache`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bayou.protocol.schema import DataType, StructField, StructType
 def indexed_schema(
     schema: StructType, partition_columns: tuple[str, ...], properties: TableProperties
 ) -> StructType:
-    """Return the schema of the columns that have statistics; names are logical names.
+    """Return the schema of the columns to collect statistics for, with logical names.
 
     These are the columns in `delta.dataSkippingStatsColumns` if it is set, else the first
     `delta.dataSkippingNumIndexedCols` leaf columns. Partition columns have no statistics.
@@ -90,9 +90,9 @@ def project_struct(values: Any, kind: Any) -> Any:
 
 
 def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructType:
-    """Return the fields at `paths`, with their parents and all of their nested fields.
+    """Return a schema with only the fields at `paths`, inside their enclosing structs.
 
-    Each part of a path is the logical or the physical name of a field, in lowercase.
+    Each element of a path is the logical or the physical name of a field, in lowercase.
     """
     selected: list[StructField] = []
     for field in fields:
@@ -110,9 +110,10 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """Return the first `count` leaf fields, with their enclosing structs.
+    """Return the first `count` leaf fields, inside their enclosing structs.
 
-    If `fields` has fewer than `count` leaf fields, the returned number is the difference, else 0.
+    Returns:
+        The fields, and the number of leaf fields that are missing to reach `count`.
     """
     selected: list[StructField] = []
     for field in fields:
@@ -128,9 +129,9 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
 
 
 def _json_field(field: Any) -> Any:
-    """Replace types in `field` that a JSON parser doesn't support or parses slowly.
+    """Return the field to parse JSON with: dates and timestamps as strings, float as double.
 
-    Dates and timestamps become strings, and float becomes double.
+    JSON parsers don't support dates and timestamps, or parse them slowly.
     """
     kind = field.type
     if pa.types.is_struct(kind):
@@ -255,9 +256,13 @@ class CheckpointStatisticsCache:
         self._store.remove(self)
 
     def get(self, split: FileSplit, schema: pa.Schema) -> pa.RecordBatch | None:
-        """Return the statistics of a checkpoint slice; None if they aren't cached.
+        """Return the statistics of a part of the checkpoint; None if they aren't cached.
 
-        Each row has the statistics of an add, in the order of the adds in the slice.
+        Each row contains the statistics of one `add` action, in the order of the checkpoint.
+
+        Args:
+            split: row groups of a checkpoint file.
+            schema: schema of the statistics.
         """
         return self._store.get(self._key(split, schema))
 
@@ -285,12 +290,12 @@ def cache_statistics(
 ) -> Iterator[CheckpointAdds]:
     """Set `CheckpointAdds.statistics` in each batch, and cache the statistics after the last batch.
 
-    If the checkpoint has statistics as columns, which are fast to read, nothing is cached and the
-    batches stay unchanged. Closing the result closes `batches`.
+    Statistics that were read as a struct (`stats_parsed`) need no parsing. In this case, the
+    batches stay unchanged, and nothing is cached. Closing the result closes `batches`.
 
     Args:
-        batches: all adds of a checkpoint slice.
-        statistics: function that computes the statistics of a batch, one row for each add.
+        batches: all `add` actions of a part of a checkpoint.
+        statistics: function that computes the statistics of a batch, one row for each action.
         store: function that stores the statistics of all batches in the cache.
     """
     computed = []
@@ -314,8 +319,8 @@ def with_cached_statistics(
     Closing the result closes `batches`.
 
     Args:
-        batches: all adds of a checkpoint slice, read without statistics.
-        statistics: the cached statistics of the slice, one row for each add.
+        batches: all `add` actions of a part of a checkpoint, read without statistics.
+        statistics: the cached statistics of this part, one row for each action.
     """
     start = 0
     with batches:

@@ -1,9 +1,8 @@
 """Copies V2 checkpoints to a classic file name (PROTOCOL.md, Classic checkpoint, V2 Spec).
 
-Readers without support for V2 checkpoints ignore UUID-named checkpoints. If the old commits were
-deleted, these readers find no protocol and report that there is no table. From a copy with a
-classic name, they read the protocol, and report that they don't support the reader feature
-`v2Checkpoint`.
+Readers without support for V2 checkpoints ignore UUID-named checkpoints. After log cleanup, such a
+reader finds no protocol and reports that there is no table. The copy with a classic name contains
+the protocol, so the reader reports instead that it doesn't support the feature `v2Checkpoint`.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from bayou.protocol.file_names import (
 def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | None:
     """Copy the top-level file of the newest checkpoint of `state` to a classic name.
 
-    The copy references the same sidecars. Idempotent.
+    The copy references the same sidecars.
 
     Returns:
-        The path of the copy. None if no copy is needed: there is no checkpoint, its version
-        already has a classic or multi-part checkpoint, or the table doesn't have the feature
-        v2Checkpoint.
+        The path of the copy. None if there is no checkpoint, if the version of the checkpoint
+        already has a classic or multi-part checkpoint, or if the table doesn't have the feature
+        `v2Checkpoint`.
     """
     newest = state.log_segment.checkpoint
     if newest is None or features.V2_CHECKPOINT not in features.all_features(state.protocol):

@@ -63,7 +63,7 @@ def finish_checkpoint(
 
 
 def _write_hint(engine: Engine, table: str, hint: LastCheckpoint) -> None:
-    """Write `_last_checkpoint`, unless it already references a newer checkpoint that exists."""
+    """Write `_last_checkpoint`. If the file references a newer, complete checkpoint, keep it."""
     path = f"{log_path(table)}/{LAST_CHECKPOINT}"
     try:
         data = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
