@@ -57,10 +57,9 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Return `schema` with the further of two high water marks for each identity column.
+    """Return `schema` with the high water marks of identity columns advanced to those in `other`.
 
-    The two marks are those in `schema` and in `other`. The further mark is the higher mark, or the
-    lower mark if the column's step is negative.
+    A mark in `other` is used if it is higher, or if it is lower and the column's step is negative.
     """
     marks = {
         physical_name(f): identity.high_water_mark
@@ -73,10 +72,10 @@ def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
 
 
 def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return `properties`, with the enablement of in-commit timestamps taken from `others`.
+    """Return `properties` with the two in-commit timestamp enablement properties of `others`.
 
-    The enablement consists of two properties: the version and the time at which in-commit
-    timestamps were enabled. If in-commit timestamps are disabled in `properties` or `others`,
+    These properties are the version and the time at which in-commit timestamps were enabled
+    (PROTOCOL.md, In-Commit Timestamps). If in-commit timestamps aren't enabled in both arguments,
     `properties` is returned unchanged.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):
@@ -90,7 +89,7 @@ def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str])
 def clustering_domain(configuration: str | None) -> str:
     """Return the configuration to commit for the domain `delta.clustering`.
 
-    If `configuration` is None, the domain gets an empty list of clustering columns.
+    If `configuration` is None, the result is a configuration without clustering columns.
     """
     if configuration is not None:
         return configuration
@@ -130,10 +129,10 @@ _UNCLONED_FEATURES = frozenset({*features.CATALOG_FEATURES, features.CHECKPOINT_
 class CloneMetrics(MetricsByName):
     """Metrics of a clone, with the names of delta-spark's metrics. Sizes are in bytes.
 
+    The metrics of removed and copied files are 0 for a shallow clone.
+
     Attributes:
         version: the clone's version.
-        num_removed_files, num_copied_files, removed_files_size, copied_files_size: number and total
-            size of the files that a deep clone removed or copied; always 0 for a shallow clone.
     """
 
     version: int
@@ -162,8 +161,8 @@ def clone(
     Later changes to one table don't affect the other. Vacuuming the clone never deletes files of
     the source. Vacuuming the source may delete files that a shallow clone needs.
 
-    If a deep clone is repeated with `replace`, only files that were added to the source after the
-    last clone are copied. A failed clone changes nothing.
+    A deep clone can be repeated with `replace=True`. It then copies only the files that were added
+    to the source since the last clone. A failed clone changes nothing.
 
     Args:
         shallow: whether the clone references the source's data files by absolute paths; if False,
@@ -172,16 +171,16 @@ def clone(
         replace: whether to replace an existing table at `target`. A shallow clone can't replace a
             table that has data files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
-            Transaction Identifiers). If they are copied, a pipeline or streaming query that wrote
-            to the source can continue in the clone, after the last batch that the clone contains.
-            If the clone replaces a table, all other identifiers of that table get the version -1
-            (no version), because the clone doesn't contain the rows of the replaced table.
+            Transaction Identifiers). A pipeline or streaming query that wrote to the source can
+            then continue in the clone after the last batch that the clone contains. Identifiers of
+            a replaced table that aren't copied from the source get the version -1 (no version).
         run_copies: function that copies the files of a deep clone in other processes. If None, this
             process copies them.
 
     Raises:
-        DataFileError: the source is an earlier version, and a vacuum has deleted its files. If the
-            source is the latest version, its files aren't checked.
+        DataFileError: the source of a shallow clone is an earlier version, and VACUUM has deleted
+            files of this version. Files of the latest version aren't checked.
+        StorageError: a deep clone can't copy a file.
     """
     path = engine.files.resolve_path(target)
     if not shallow and engine.files.real_path(path) == engine.files.real_path(source.path):
@@ -252,10 +251,10 @@ def clone(
 def _withdrawn(
     existing: TableState | None, copied: Mapping[str, TransactionIdentifier]
 ) -> list[TransactionIdentifier]:
-    """Return an identifier with the version -1 for each application that wrote to a replaced table.
+    """Return transaction identifiers that undo those of a replaced table, except for `copied`.
 
-    Applications in `copied` are left out. A `txn` action can't be removed from a log. Readers treat
-    the version -1 as if the application had never written to the table.
+    A `txn` action can't be removed from a log. Its version is set to -1 instead, as if the
+    application had never written to the table.
     """
     known = {} if existing is None else existing.transactions
     applications = sorted(known.keys() - copied.keys())

@@ -44,7 +44,7 @@ _REQUESTS = 16
 _LOGS = frozenset({LOG_DIRECTORY, SINK_LOG_DIRECTORY})
 """Names of the log folders of Delta and Structured Streaming.
 
-Only the files that a log lists are valid files of the folder above the log.
+If a folder contains such a log, only the files that the log lists are valid data files.
 """
 
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
@@ -55,7 +55,7 @@ class ParquetFile:
     """A Parquet file to be converted.
 
     Attributes:
-        path: decoded path relative to the folder.
+        path: path relative to the folder, not URL-encoded.
         partition_values: serialized values by partition column.
     """
 
@@ -306,7 +306,7 @@ def convert(
     (`_SUCCESS`, `_metadata`, `.tmp`) are ignored.
 
     Args:
-        folder: decoded, fully qualified path.
+        folder: fully qualified path of the folder, not URL-encoded.
         partition_schema: partition columns in the order of the partition folders
             (`day=2024-01-05`).
         properties: properties of the new table. They can't enable column mapping or add CHECK

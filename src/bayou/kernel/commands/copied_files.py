@@ -1,9 +1,9 @@
 """Copies of data files for a deep clone.
 
-Each copy gets a new name, so no file is overwritten. The copy's `add` action has a tag that
-identifies the source file. If a clone is repeated, the copies of files that are still live in the
-source stay in the clone, and only new files of the source are copied. A connector can copy the
-files in other processes, such as Spark's executors (`CopyFiles`).
+Each copy gets a new name, so no file is overwritten. A tag in the copy's `add` action identifies
+the source file. A repeated clone copies only new files of the source: earlier copies stay in the
+clone if their source files are still live. A connector can copy the files in other processes, such
+as Spark's executors (`CopyFiles`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         path: canonical path of the source file.
-        vector: `uniqueId` of the deletion vector that the source file had when CLONE copied it.
+        vector: `uniqueId` of the source file's deletion vector at the time of the copy.
         copied_vector: `uniqueId` of the deletion vector that CLONE wrote for the copy. If the copy
             has another deletion vector now, rows were deleted from the copy later.
     """
@@ -136,11 +136,11 @@ class CopiedFiles:
             row ids are added again, and the commit assigns row ids to them.
 
     Attributes:
-        actions: `add` actions of new copies and of copies that need row ids, and `remove` actions
-            of the clone's files that aren't live in the source. A copy whose deletion vector is
-            replaced has both actions.
+        actions: the file actions to commit. New copies and retained copies without row ids are
+            added. Files of the clone that aren't live in the source are removed. A copy whose
+            deletion vector changes is removed and added again.
         copied, removed: numbers of copied and removed data files.
-        copied_bytes, removed_bytes: total sizes of these files.
+        copied_bytes, removed_bytes: total sizes of these files in bytes.
     """
 
     def __init__(
@@ -195,10 +195,9 @@ class CopiedFiles:
         self._engine.files.delete_files([copy.destination for copy in self._copies])
 
     def _existing_copies(self) -> dict[bytes, _Copy]:
-        """Return the live files of the existing clone by key.
+        """Return the live files of the existing clone by a key that identifies the source file.
 
-        The key of a copy identifies the source file (`_key`). The key of a file that CLONE didn't
-        copy is the path of the file.
+        For a file that CLONE didn't copy, the key is the file's own path.
         """
         copies: dict[bytes, _Copy] = {}
         if self._existing is not None:
@@ -286,7 +285,7 @@ def _tagged_origin(add: AddFile) -> _CloneSource | None:
 
 
 def _key(origin: _CloneSource) -> bytes:
-    """Return bytes that identify a source file, independent of its deletion vectors."""
+    """Return bytes that identify a source file; its deletion vectors don't change them."""
     return msgspec.json.encode(msgspec.structs.replace(origin, vector=None, copied_vector=None))
 
 

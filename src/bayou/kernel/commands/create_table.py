@@ -54,8 +54,8 @@ class TableDefinition:
         partition_columns: column names, case-insensitive.
         clustering_columns: paths of at most four columns.
         properties: table properties, including `delta.feature.*`.
-        is_managed: whether a catalog chose the table's location. Stored in the history as
-            `isManaged`.
+        is_managed: whether a catalog chose the table's location. The operation parameter
+            `isManaged` in the history has this value.
     """
 
     schema: StructType
@@ -77,9 +77,9 @@ def create_table(
 ) -> int:
     """Create a table, or replace an existing table by an empty one, in one commit.
 
-    A replaced table keeps its id, history, protocol, column mapping, in-commit timestamps and the
-    names of its materialized row tracking columns. Everything else comes from the definition.
-    Returns the table's version. CREATE TABLE IF NOT EXISTS never changes an existing table.
+    CREATE TABLE IF NOT EXISTS never changes an existing table. A replaced table keeps its id,
+    history, protocol, column mapping, in-commit timestamps and the names of its materialized row
+    tracking columns; everything else comes from the definition. Returns the table's version.
     """
     if definition.partition_columns and definition.clustering_columns:
         raise ArgumentError(

@@ -1,7 +1,8 @@
 """The log of Structured Streaming's file sink (`_spark_metadata`), which lists committed files.
 
-Each batch has a file named by its number: a version line (`v1`), then one JSON line for each data
-file. A file `<number>.compact` also contains all earlier batches.
+The log has one file for each batch, whose name is the number of the batch. The file consists of a
+version line (`v1`) and one JSON line for each data file. A file `<number>.compact` also contains
+all earlier batches.
 """
 
 from __future__ import annotations

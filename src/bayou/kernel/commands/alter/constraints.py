@@ -104,8 +104,11 @@ def _first_violation(
 ) -> dict[str, object]:
     """Return the first row in which `column`, or a field inside it, violates NOT NULL.
 
-    The result maps the names of all columns to the row's values. If no row violates NOT NULL, the
-    result is empty. Files without rows that match `filter` are skipped if statistics show this.
+    Args:
+        filter: predicate to skip files with; None to read all files. Rows aren't filtered.
+
+    Returns:
+        The values of the row by column name; empty if no row violates NOT NULL.
     """
     schema = StructType((column,))
     with _batches(engine, state, state.schema, filter) as batches:

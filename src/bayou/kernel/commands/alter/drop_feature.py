@@ -3,11 +3,11 @@
 The command first removes the feature's traces, for example deletion vectors, from the latest
 version. Then it removes the feature from the protocol.
 
-Some features are still needed to read older versions (`FeatureRemoval.needs_history`). Before such
-a feature is removed from the protocol, the command writes three checkpoints; afterwards it writes
-another one. It also adds the feature `checkpointProtection`: writers must not recreate checkpoints
-of the older versions, and must delete either all of these versions or none. With
-`truncate_history`, the command deletes the older versions instead.
+Readers may still need the feature to read older versions (`FeatureRemoval.needs_history`). In this
+case, the command writes three checkpoints, removes the feature from the protocol and writes another
+checkpoint. It also adds the feature `checkpointProtection` (PROTOCOL.md, Checkpoint Protection),
+which protects the checkpoints of the older versions. If `truncate_history` is True, the command
+deletes the older versions instead.
 """
 
 from __future__ import annotations
@@ -54,13 +54,11 @@ def drop_feature(
     """Drop a table feature in one or more commits.
 
     Args:
-        truncate_history: whether to delete the older versions that use the feature. If False, they
-            are kept. If readers need the feature for these versions, the table feature
-            `checkpointProtection` is added to protect them. If True, only versions older than 24
-            hours are deleted. If a younger version uses the feature, the latest version stops using
-            it, but the protocol still lists it. The call then raises an error that says when to
-            call `drop_feature` again.
-        now: milliseconds since the epoch. If None, the system clock is used.
+        truncate_history: whether to delete the older versions that use the feature. These versions
+            must be 24 hours old. Otherwise, an error says when to call `drop_feature` again, and
+            the protocol still lists the feature. If False, the older versions are kept, and the
+            feature `checkpointProtection` is added if readers need `name` for these versions.
+        now: current time in ms since the epoch; None for the system clock.
     """
     name = features.feature_name(name)
     removal = _removal(state, name)
@@ -148,8 +146,8 @@ def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, 
     """Delete the versions that use the feature, or raise an error that says how long to wait.
 
     Args:
-        changed: whether this command has removed the feature's traces from the latest version. If
-            True, the previous version still uses the feature and is too young to be deleted.
+        changed: whether this command itself has removed the feature's traces. If True, an older
+            version that uses the feature was the latest until now, so it can't be deleted yet.
     """
     _barrier(dropping)
     if changed:

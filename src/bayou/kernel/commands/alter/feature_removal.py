@@ -113,8 +113,8 @@ class FeatureRemoval:
 
     Attributes:
         remove_traces: function that commits changes until the latest version doesn't use the
-            feature. It may also raise an error that says what the user must change first. If None,
-            there are no traces to remove.
+            feature. Some functions raise an error instead, which says what the user must change
+            first. If None, there are no traces to remove.
         is_clean: function that returns True if the latest version doesn't use the feature. If None,
             the latest version isn't checked.
         is_in_commit: function that returns whether a commit uses the feature; None if commits never

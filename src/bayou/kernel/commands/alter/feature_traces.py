@@ -55,9 +55,9 @@ def purge_deletion_vectors(engine: Engine, state: TableState, engine_info: str) 
 def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
     """Commit `remove` actions whose paths are deletion vector files of older versions.
 
-    After the feature is dropped, a writer that doesn't support deletion vectors may run VACUUM. The
-    actions make this VACUUM retain the deletion vector files for the retention period, like removed
-    data files. Returns the number of commits.
+    After the feature is dropped, a writer that doesn't support deletion vectors may run VACUUM.
+    Because of the `remove` actions, this VACUUM retains the deletion vector files for the retention
+    period. Returns the number of commits.
     """
     cutoff = current_time_ms() - state.table_properties.deleted_file_retention_ms
     vector_paths: dict[str, None] = {}

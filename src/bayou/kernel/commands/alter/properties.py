@@ -28,8 +28,8 @@ def set_properties(
 ) -> AlterationMetrics:
     """Set table properties; properties that enable a feature also upgrade the protocol.
 
-    The key `comment` sets the table's description. Iceberg compatibility version 3 also enables row
-    tracking. If row tracking becomes enabled, separate commits first assign row ids to all files.
+    The key `comment` sets the table's description. `delta.enableIcebergCompatV3` also enables row
+    tracking. Before row tracking is enabled, separate commits assign row ids to all files.
     """
     requested = properties.normalize(configuration)
     if _implies_row_tracking(state, requested):

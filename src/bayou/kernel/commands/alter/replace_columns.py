@@ -42,8 +42,8 @@ def replace_columns(
     fields.
 
     Raises:
-        SchemaError: a change isn't possible, or columns are both dropped and added, which could be
-            meant as a rename.
+        SchemaError: a change isn't possible; or columns are dropped and others are added in one
+            command, because the user may have meant to rename them.
     """
     if identity_columns(state.schema):
         raise SchemaError(

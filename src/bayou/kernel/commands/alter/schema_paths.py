@@ -15,9 +15,10 @@ from bayou.kernel.table_features.column_dependencies import ColumnPath, quote_pa
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 Position: TypeAlias = str | None
-"""Name of the preceding field; an empty string is the first position.
+"""Position of a field in its struct: the name of the preceding field, an empty string or None.
 
-None is the last position for a new field, and the current position for an existing field.
+An empty string is the first position. None is the last position for a new field, and the current
+position for an existing field.
 """
 
 

@@ -73,6 +73,6 @@ def _mark(column: IdentityColumn, furthest: int) -> int | None:
 
 
 def _generated_value(column: IdentityColumn, value: int) -> int:
-    """Return `value` or, if the column can't generate it, the first generated value beyond it."""
+    """Return `value`, rounded in the direction of the step to a value that the column generates."""
     steps = -(-(value - column.start) // column.step)
     return column.start + column.step * steps
