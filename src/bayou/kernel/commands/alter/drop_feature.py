@@ -5,9 +5,9 @@ version. Then it removes the feature from the protocol.
 
 Readers may still need the feature to read older versions (`FeatureRemoval.needs_history`). In this
 case, the command writes three checkpoints, removes the feature from the protocol and writes another
-checkpoint. It also adds the feature `checkpointProtection` (PROTOCOL.md, Checkpoint Protection),
-which protects the checkpoints of the older versions. If `truncate_history` is True, the command
-deletes the older versions instead.
+checkpoint. It also adds delta-spark's feature `checkpointProtection`, which protects the
+checkpoints of the older versions. If `truncate_history` is True, the command deletes the older
+versions instead.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class Assignment:
     Attributes:
         path: path of the column or nested field in the table's schema after the merge.
         value: resolved expression over joined rows.
-        keeps_fields: whether fields that are missing in the assigned struct keep their old values
-            in the column. If False, these fields become NULL.
+        keeps_fields: whether fields of the column that the assigned struct lacks keep their current
+            values. If False, these fields become NULL.
     """
 
     path: tuple[str, ...]
@@ -172,9 +172,9 @@ def assigned_value(
 
 
 def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterator[Expression]:
-    """Yield the expressions from which the `values` of a new row are computed.
+    """Yield the expressions that are needed to compute `values`.
 
-    An unchanged column is computed from a reference to the target's column.
+    For an unchanged column, this is a reference to the target's column.
     """
     for field, value in zip(schema, values, strict=True):
         match value:

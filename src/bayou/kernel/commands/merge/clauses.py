@@ -36,13 +36,13 @@ _CONDITION_ERRORS: dict[ClauseKind, str] = {
 class MergeClause:
     """A WHEN clause of a MERGE.
 
-    Each row has one of three kinds: `MATCHED`, `NOT MATCHED` or `NOT MATCHED BY SOURCE`. Only
-    clauses of the row's kind can apply. The first of them whose condition is true applies.
+    A joined row is of one of three kinds: `MATCHED`, `NOT MATCHED` or `NOT MATCHED BY SOURCE`. The
+    first clause of the row's kind whose condition is true applies.
 
     Attributes:
-        assignments: the value for each assigned target column, as SQL or `Expression`. The key of a
-            nested field is a dotted path such as `s.a`. If None, each column is set to the source
-            column of the same name. Ignored for a delete.
+        assignments: values as SQL or `Expression`, by target column. A nested field is a dotted
+            path such as `s.a`. If None, each column is set to the source column of the same name.
+            Ignored for a delete.
     """
 
     kind: ClauseKind

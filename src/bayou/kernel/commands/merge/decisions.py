@@ -31,7 +31,7 @@ from bayou.protocol.schema import StructType
 def first_clauses(
     schema: StructType, clauses: Sequence[PlannedClause], rows: pa.RecordBatch
 ) -> Any:
-    """Return, for each row, the index of the clause that applies to it (int8), or null.
+    """Return the index of the clause that applies to each row, as int8; null if none applies.
 
     A condition is evaluated only for rows to which no earlier clause applies.
     """
@@ -54,7 +54,7 @@ def clauses_of_pairs(
     source: pa.RecordBatch,
     pairs: Pairs,
 ) -> Any:
-    """Return what `first_clauses` returns for the joined rows of `pairs`."""
+    """Join the pairs of rows, and return the result of `first_clauses` for the joined rows."""
     conditions = tuple(c.condition for c in clauses if c.condition is not None)
     return pa.concat_arrays(
         [
@@ -72,12 +72,12 @@ _CHUNK_BYTES = 1 << 29
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDecisions:
-    """Clauses for the changed rows of one file.
+    """The changed rows of one file, and the clause that applies to each of these rows.
 
     Attributes:
-        positions: ascending positions of the rows in the file.
-        clauses: for each row, the index of its clause in `MergePlan.target_clauses`.
-        sources: for each row, the row number of the matching source row; null if none matches.
+        positions: row indexes of the changed rows in the file, ascending.
+        clauses: index of each row's clause in `MergePlan.target_clauses`.
+        sources: row number of the source row that matches each row; null if none matches.
     """
 
     file: ScanFile
@@ -103,13 +103,13 @@ class FileDecisions:
         )
 
     def from_position(self, position: int, count: int) -> FileDecisions:
-        """Return at most `count` decisions: the first ones at or after `position` in the file."""
+        """Return the decisions for at most `count` rows, from the row index `position` on."""
         return self.slice(_count_below(self.positions, position), count)
 
 
 @dataclass(slots=True)
 class _FileParts:
-    """Decisions for a file, one part for each chunk of rows."""
+    """Decisions for a file, whose rows can be in several chunks; one part for each chunk."""
 
     file: ScanFile
     parts: list[tuple[Any, Any, Any]] = field(default_factory=list)
@@ -121,9 +121,9 @@ class Decisions:
     Target rows are processed in chunks; a chunk can contain rows of several files.
 
     Args:
-        read: scan state that reads `plan.condition_columns` and the row index.
-        rows: maximum number of target rows in a chunk. It is raised to the number of source rows if
-            that number is higher.
+        read: scan state for reading `plan.condition_columns` and the row index.
+        rows: maximum number of target rows in a chunk. A source with more rows raises the maximum
+            to the number of source rows.
     """
 
     def __init__(
@@ -214,10 +214,11 @@ class Decisions:
             first = end
 
     def _changes(self, rows: pa.RecordBatch) -> tuple[Any, Any, Any]:
-        """Return three arrays of equal length, with one item for each changed row.
+        """Select the changed rows of a chunk.
 
-        The first array has the ascending indexes of the changed rows in `rows`. The other two are
-        `clauses` and `sources` as in `FileDecisions`.
+        Returns:
+            Three arrays with one item for each changed row: the index in `rows` (ascending), the
+            index of the clause, and the row number of the source row (see `FileDecisions`).
         """
         pairs = self._unique_pairs(rows)
         indices, clauses, sources = _with_clause(

@@ -32,10 +32,10 @@ def merge(
 ) -> MergeMetrics:
     """Merge rows into a table and commit; if nothing changes, nothing is committed.
 
-    Files are skipped if partition values or statistics show that they have no row that matches a
-    source row, and no row that changes. To find the changed rows of other files, only the columns
-    of the conditions are read. If `delta.enableDeletionVectors` is set, a deletion vector marks the
-    changed rows of a file. If it isn't set, the unchanged rows are copied to a new file.
+    A file is skipped if partition values or statistics show that none of its rows match or change.
+    To find the changed rows of other files, only the columns of the conditions are read. If
+    `delta.enableDeletionVectors` is set, a deletion vector marks the changed rows of a file. If it
+    isn't set, the unchanged rows are copied to a new file.
 
     Args:
         options: the fields of `MergeOptions`, such as `transaction_ids`, as keyword arguments.
@@ -95,10 +95,12 @@ class MergeOperation:
         return self._transaction.files(engine, may_change(self._plan, self._matching))
 
     def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Record that the source was computed from the target's rows for which `predicate` is true.
+        """Record target rows that the source was computed from, for conflict detection.
 
-        If `predicate` is None, the source was computed from all rows of the target. A concurrent
-        change of these rows is a conflict. Call this method before `commit`.
+        A concurrent change of these rows is a conflict. Call this method before `commit`.
+
+        Args:
+            predicate: condition that is true for these rows; None for all rows of the target.
         """
         self._transaction.record_read(engine, predicate)
 

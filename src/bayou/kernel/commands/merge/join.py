@@ -49,7 +49,7 @@ _MAX_DENSE_RANGE = 8
 
 
 class SourceKeys(Protocol):
-    """The source's join keys, and their row numbers; immutable."""
+    """The join keys and row numbers of source rows; immutable."""
 
     def pairs(self, columns: Sequence[pa.Array[Any]], max_pairs: int) -> Iterator[Pairs]:
         """Yield all pairs with equal keys, in the order of the target rows.
@@ -97,13 +97,13 @@ def _dense_keys(column: Any, rows: pa.Int64Array) -> _DenseKeys | None:
 
 
 class _DenseKeys:
-    """Keys that are unique integers, whose indexes are stored in an array at the keys' offsets.
+    """Lookup table for join keys that are unique integers without large gaps.
 
     Args:
         first: the smallest key.
-        indices: for each integer from the smallest to the largest key, the index of the key; null
-            if there is no such key.
-        rows: for each key, its row number in the source.
+        indices: index in `rows` for each integer from the smallest to the largest key; null if
+            the integer isn't a key.
+        rows: row number in the source for each key.
     """
 
     __slots__ = ("_first", "_indices", "_rows")
@@ -128,9 +128,9 @@ class _DenseKeys:
 class _HashedKeys:
     """Hash table of the source's join keys.
 
-    Each distinct key has an integer id. If there are several key columns, ids are assigned column
-    by column: to the distinct values of the first column, then to the distinct combinations of the
-    first two columns, and so on. There are never more ids than source rows.
+    Each distinct key has an integer id. Keys of several columns are numbered column by column:
+    first the distinct values of the first column, then the distinct combinations of the first two
+    columns, and so on.
 
     Args:
         columns: the key columns of the source rows that can match. They must have at least one row.
@@ -209,7 +209,7 @@ def _comparable(values: Any) -> Any:
 _MAX_PAIRS = 1 << 18
 """Maximum number of pairs that are evaluated at once."""
 _MAX_JOINED_BYTES = 256 << 20
-"""Approximate maximum size of the rows that are joined at once."""
+"""Approximate maximum size in bytes of the rows that are joined at once."""
 
 
 class Matcher:
@@ -249,10 +249,8 @@ class Matcher:
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """Yield pairs for which the condition is true, in the order of the target rows.
 
-        Usually, all these pairs are yielded. There is one exception: if no part of the condition
-        compares target columns with source columns, all eligible target rows match the same source
-        rows. In this case, some pairs are omitted. The yielded pairs still show which rows match,
-        and whether a target row has several matches.
+        If the condition doesn't compare target columns with source columns, some pairs are omitted.
+        The yielded pairs still show which rows match, and whether a target row has several matches.
         """
         if self.is_empty or target.num_rows == 0:
             return
@@ -296,10 +294,9 @@ class Matcher:
     def _cross_join(self, count: int) -> Iterator[Pairs]:
         """Yield pairs of the target rows 0 to `count - 1` and the candidate source rows.
 
-        If there is a residual condition, all pairs are yielded. If there is none, every pair
-        matches, and fewer pairs are yielded: all pairs of the first target row, and one pair of
-        each other target row. They show which rows match, and whether a target row has several
-        matches.
+        If there is a residual condition, all pairs are yielded. Otherwise every pair matches, and
+        only these pairs are yielded: all pairs of the first target row, and one pair of each other
+        target row.
         """
         sources = pc.indices_nonzero(self.candidates).cast(pa.int64())
         if self._condition.residual is None:
@@ -357,7 +354,7 @@ def joined_slices(
     pairs: Pairs,
     expressions: tuple[Expression, ...],
 ) -> Iterator[Pairs]:
-    """Yield slices of `pairs` whose joined rows aren't too large; at least one slice."""
+    """Split `pairs` into slices whose joined rows have a limited size; yield at least one slice."""
     sizes = total_sizes(
         [
             taken_sizes(columns.values(), indices)

@@ -68,10 +68,10 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
-        automatic_widening: type changes that schema evolution may make in a table with type
+        automatic_widening: the type changes that schema evolution may make if the table has type
             widening.
-        write_parameters: if set, the history shows the operation WRITE instead of MERGE, with these
-            `operationParameters`. Used by writes that replace matching rows.
+        write_parameters: `operationParameters` of a write that replaces matching rows. If set, the
+            history shows the operation WRITE instead of MERGE.
     """
 
     on: Predicate | str
@@ -83,9 +83,9 @@ class MergeDefinition:
     write_parameters: Mapping[str, object] | None = None
 
     def without_expressions(self) -> MergeDefinition:
-        """Return the definition for a merge whose conditions and values another engine evaluates.
+        """Replace all conditions by TRUE and all values by NULL, except DEFAULT in INSERT clauses.
 
-        Conditions are TRUE and values are NULL. DEFAULT in an INSERT clause is kept.
+        The result is used if another engine evaluates the conditions and values.
         """
         condition, value = Literal(True, BOOLEAN), Literal(None, VOID)
         clauses = [
@@ -127,11 +127,11 @@ class MergePlan:
     """A resolved merge, independent of the source's rows.
 
     Attributes:
-        names: columns of target and source, with their current types.
+        names: columns of the target before the merge, and columns of the source.
         schema: the target's schema after the merge.
-        joined: schema of the joined rows from which new rows are computed. Its target columns have
-            the types that they have in `schema`.
-        explicit_identity: identity columns whose values the inserted rows provide.
+        joined: schema of the joined rows from which new rows are computed. Target columns have the
+            same types as in `schema`.
+        explicit_identity: names of identity columns whose values the inserted rows provide.
     """
 
     table: str
@@ -283,9 +283,9 @@ class _Planner:
     def assignments(self, clause: MergeClause) -> tuple[Assignment, ...]:
         """Return the assignments of a clause.
 
-        Paths are spelled as in the target's schema. There are two exceptions, both with schema
-        evolution: the paths of new columns, and all paths of a clause that sets all columns, are
-        spelled as in the source's schema.
+        Paths are spelled as in the target's schema. With schema evolution, paths of new columns are
+        spelled as in the source's schema. The same applies to all paths of `UPDATE SET *` and
+        `INSERT *`.
         """
         if clause.sets_all_columns:
             return tuple(self._all_columns(clause))

@@ -50,11 +50,11 @@ class MergeMetrics(MetricsByName):
     Attributes:
         version: the table's version after the MERGE; unchanged if no row changed.
         num_source_rows: number of source rows; None if another engine read the source.
-        num_output_rows: written rows: inserted, updated and copied.
-        num_target_rows_copied: unchanged rows of rewritten files.
-        num_target_deletion_vectors_updated: deletion vectors that replace an older one. Each of
-            them is also counted in `num_target_deletion_vectors_added` and
-            `num_target_deletion_vectors_removed`.
+        num_output_rows: number of written rows: inserted, updated and copied.
+        num_target_rows_copied: number of unchanged rows in rewritten files.
+        num_target_deletion_vectors_updated: number of deletion vectors that replace an older one.
+            `num_target_deletion_vectors_added` and `num_target_deletion_vectors_removed` also count
+            each of these replacements.
     """
 
     version: int

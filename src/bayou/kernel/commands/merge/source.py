@@ -38,8 +38,8 @@ class MergeSource(PickledTask):
         """Read a stream into memory; raise an error if it exceeds `MAX_SOURCE_BYTES`.
 
         Args:
-            columns: the columns, if Arrow's types don't show their types. For example, a variant of
-                Spark is a struct in `schema`. If None, the columns are derived from `schema`.
+            columns: Delta schema of the stream; None to derive it from `schema`. It is required if
+                the Arrow types are ambiguous: Spark's variants, for example, are structs in Arrow.
         """
         derived = _columns(schema)  # checks the names, too
         columns = derived if columns is None else columns
