@@ -1,8 +1,8 @@
 """Predicates on target rows, derived from the conditions of a merge and the source's join keys.
 
-Each predicate is true for all target rows that the merge may match, or may change. It selects the
-files to read, and the concurrent commits that conflict with the merge. If another engine executes
-the join, `TargetRows` derives the predicate from the conditions that the kernel supports.
+A predicate is true for all target rows that the merge may match or change. It limits the files to
+read, and the concurrent commits that conflict with the merge. If another engine executes the join,
+`TargetRows` derives the predicate from the conditions that the kernel can parse.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class TargetRows:
     def bounded_columns(self) -> tuple[str, ...]:
         """Source columns that are compared directly, such as `s.id` in `t.id = s.id`.
 
-        If `bounds_only` is True, `predicate` needs only the minimum and maximum of these columns.
+        Instead of all source rows, `predicate` can use the bounds of these columns (`bounds_only`).
         """
         referenced = columns_of([key.source for key in self._bounded.keys], SOURCE)
         return tuple(name for name in self._names.source.names if name in referenced)
@@ -196,11 +196,11 @@ class TargetRows:
         Args:
             source: all source rows, with the columns `key_columns`. If None, the predicate is
                 derived from the conditions only.
-            not_matched_by_source: conditions of the WHEN NOT MATCHED BY SOURCE clauses. If a clause
-                has no condition, or the kernel can't parse the condition, its entry is None.
-            bounds_only: whether `source` has only three rows, with the bounds of `bounded_columns`:
-                a row of minimums, a row of maximums, and a third row. The third row has NULL for
-                columns that contain NULL, and the minimum for other columns.
+            not_matched_by_source: condition of each WHEN NOT MATCHED BY SOURCE clause; None for a
+                clause without a condition, or with a condition that the kernel can't parse.
+            bounds_only: whether `source` has only three rows, with the columns `bounded_columns`.
+                The first row contains the minimums, the second row the maximums. The third row
+                contains NULL for columns with nulls, and the minimum for other columns.
         """
         matcher, on = None, self._bounded if bounds_only else self._condition
         if source is not None and on.keys:

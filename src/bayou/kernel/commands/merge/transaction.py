@@ -48,11 +48,11 @@ class MergeOptions(TypedDict, total=False):
         started: start time of the merge (`time.perf_counter()`), before the source is read. It is
             used for the metrics only.
         transaction_ids: versions to record as transaction identifiers, by application id
-            (PROTOCOL.md, Transaction Identifiers). If there are any, the merge commits even if no
-            row changes.
+            (PROTOCOL.md, Transaction Identifiers). With such versions, the merge commits even if
+            no row changes.
         table_properties: table properties that the commit sets.
-        counter: application id of a transaction identifier. The commit increments its version.
-            Concurrent merges with the same counter conflict, even if they change no row.
+        counter: application id of a transaction identifier whose version the commit increments.
+            Concurrent merges with the same counter conflict.
         time_zone: time zone of partition timestamps that have no time zone in the log. The
             default is UTC.
     """
@@ -69,8 +69,8 @@ class MergeOptions(TypedDict, total=False):
 class MergeTransaction:
     """Transaction of a merge; the object stays in the process that commits.
 
-    Either `MergeTask` joins the rows, or another engine joins them and passes the positions and new
-    values of changed rows to `MatchedRowsTask`. If another engine joins the rows, build `plan` from
+    The rows are joined by `MergeTask` or by another engine. Another engine passes the row indexes
+    and new values of changed rows to `MatchedRowsTask`. In this case, build `plan` from
     `MergeDefinition.without_expressions`.
 
     Args:
@@ -80,7 +80,7 @@ class MergeTransaction:
 
     Attributes:
         started: start time of the merge, by `time.perf_counter()`.
-        time_zone: the option of this name.
+        time_zone: see `MergeOptions`.
     """
 
     def __init__(
@@ -154,13 +154,13 @@ class MergeTransaction:
             yield from files
 
     def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Record which rows of the table the merge has read.
+        """Record which rows of the table the merge has read, for conflict detection.
 
-        Call this method before `commit`. The files that `files` returned are recorded already. The
-        files that `unrecorded_files` returned, and other rows that the merge has read, aren't.
+        Call this method before `commit` if rows were read in another way than by `files`, for
+        example by `unrecorded_files`.
 
         Args:
-            predicate: true for each row that the merge has read. If None, it has read all rows.
+            predicate: true for each row that the merge has read; None for all rows.
         """
         self._transaction.record_rows_read(engine, predicate, time_zone=self.time_zone)
 

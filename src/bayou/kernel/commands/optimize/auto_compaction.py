@@ -1,8 +1,8 @@
 """Auto compaction (`delta.autoOptimize.autoCompact`): compacts small files after a commit.
 
-As in delta-spark, each partition to which a commit adds files is checked. It is compacted if it has
-at least 50 small files. The process remembers the number of small files of each partition, so that
-most commits don't read the log again.
+As in delta-spark, a partition to which a commit adds files is compacted if it has at least 50 small
+files. The process remembers the number of small files in each partition, so that it doesn't have to
+read the log after every commit.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def compact_after(
 class _SmallFileCounts:
     """Number of small files in each recently written partition, for all tables of this process.
 
-    At most `_MAX_COUNTS` partitions are stored. After a write to any other partition, the small
-    files of the partition are counted from the log.
+    At most `_MAX_COUNTS` partitions are stored. The small files of other partitions are counted
+    from the log.
     """
 
     def __init__(self) -> None:
@@ -99,10 +99,13 @@ class _SmallFileCounts:
     def reserved(
         self, table: str, added: Mapping[PartitionKey, int]
     ) -> Iterator[set[PartitionKey]]:
-        """Context manager that counts added files; yields the partitions that may need compaction.
+        """Context manager that counts added files, and yields the partitions to check.
 
-        A partition is yielded if it may have enough small files, and if no other thread is checking
-        it. Until the `with` block ends, the partition isn't yielded to other threads.
+        These partitions may have enough small files for a compaction. They are reserved for this
+        thread until the `with` block ends; other threads don't get them.
+
+        Args:
+            added: number of small files that a commit added to each partition.
         """
         with self._lock:
             due = {key for key, files in added.items() if self._is_due((table, key), files)}
@@ -208,7 +211,7 @@ def _partition_values(
 
 
 def _any_of(partitions: Collection[Predicate | None]) -> Predicate | None:
-    """Combine predicates with OR. None, as an item or as the result, selects all rows."""
+    """Combine predicates with OR; None is a predicate that is true for all rows."""
     predicates = [predicate for predicate in partitions if predicate is not None]
     if len(predicates) < len(partitions) or not predicates:
         return None

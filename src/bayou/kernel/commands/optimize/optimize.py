@@ -52,8 +52,9 @@ def plan_optimize(
         where: condition on partition columns that selects partitions.
         target_bytes: maximum total size of files that are merged into one. If None, this is
             `delta.targetFileSize` or, if that isn't set, `DEFAULT_TARGET_BYTES`.
-        min_bytes: files smaller than this are compacted. If None, this is `target_bytes`.
-        max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
+        min_bytes: minimum size of files that aren't compacted. If None, this is `target_bytes`.
+        max_deleted_rows_ratio: maximum ratio of deleted rows to all rows of a file. Files with a
+            higher ratio are rewritten.
         time_zone: time zone of partition timestamps that have no time zone in the log.
     """
     started = current_time_ms()

@@ -39,7 +39,7 @@ from bayou.protocol.partition_values import PartitionValue
 _LOG = logging.getLogger(__name__)
 
 _UNLIMITED_SIZE = 1 << 62
-"""Target file size of a rewrite, in bytes: all rows are written to one file."""
+"""Target file size in bytes that is never reached, so all rows are written to one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

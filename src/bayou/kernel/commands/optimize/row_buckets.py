@@ -1,4 +1,8 @@
-"""Rows of a sorted rewrite in buckets, which are spilled to the local disk if memory is full."""
+"""Buckets of rows for sorting the rows of a rewrite.
+
+Rows are sorted by their position on a space-filling curve. A bucket contains a range of positions.
+Buckets are spilled to the local disk if they exceed the available memory.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,16 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
 
 _POSITION = "position"
-"""Name of the last column of `GroupedRows.rows`, with the rows' positions on the curve."""
+"""Name of the column of `GroupedRows.rows` that contains the positions on the curve."""
 
 
 class GroupedRows(NamedTuple):
-    """The rows of a batch in the order of their buckets.
+    """The rows of a batch, sorted by bucket number.
 
     Attributes:
-        rows: the rows. The last column contains their positions on the space-filling curve.
-        buckets: ascending numbers of the buckets that contain the rows.
-        ends: for each of `buckets`, the index in `rows` after the bucket's last row.
+        rows: the rows. The last column contains the positions on the space-filling curve.
+        buckets: bucket numbers that occur in the batch, ascending.
+        ends: end index in `rows` (exclusive) of each bucket in `buckets`.
     """
 
     rows: pa.RecordBatch
