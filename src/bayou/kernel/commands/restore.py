@@ -81,8 +81,8 @@ def restore(
         timestamp: the timestamp that the user requested; the history records it. If the user
             requested a version, this is None.
         ignore_missing_files: whether to skip the check that the version's files still exist.
-        dry_run: whether to only compute the metrics, without a commit. In this case, `version` of
-            the metrics is the table's current version.
+        dry_run: whether to compute the metrics without a commit. The `version` of these metrics is
+            the table's current version.
     """
     if target.version >= latest.version:
         raise ArgumentError(
@@ -163,9 +163,9 @@ def _builder(
 def _configuration(target: TableState, latest: TableState) -> dict[str, str]:
     """Return the table properties of `target`, without properties that must not be restored.
 
-    If row tracking is suspended in `target`, and was dropped since, the restore omits the names of
-    the materialized row tracking columns. Row ids in these columns of restored files could equal
-    the row ids of files that stay. If row tracking is enabled later, the columns get new names.
+    The names of the materialized row tracking columns aren't restored if row tracking is suspended
+    in `target` and was dropped after `target`. In this case, row ids in restored files could equal
+    row ids of other live files. The columns get new names if row tracking is enabled again.
     """
     configuration = with_enablement_of(target.properties, latest.properties)
     dropped = any(configuration.get(k) != latest.properties.get(k) for k in _MATERIALIZED_COLUMNS)
@@ -193,8 +193,8 @@ def _difference(
 def _restored_add(file: ScanFile, target: TableState) -> AddFile:
     """Return the `add` action of a restored file.
 
-    If row tracking is suspended in `target`, no file may get row ids: they could equal the row ids
-    of files that stay, and the commit doesn't update the high water mark.
+    If row tracking is suspended in `target`, the action gets no row ids. The file's former row ids
+    could equal row ids of other live files.
     """
     add = msgspec.structs.replace(file.add, data_change=True)
     if not target.table_properties.row_tracking_suspended:
@@ -205,11 +205,10 @@ def _restored_add(file: ScanFile, target: TableState) -> AddFile:
 def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
     """Return the files of `target` that are live in both versions, but with different row ids.
 
-    Dropping row tracking removes the row ids of files; enabling it again assigns new row ids. The
-    restore must add the returned files again with the row ids that they have in `target`.
-    Otherwise, the table could have files without row ids, or several rows with the same row id.
-    This is also necessary if row tracking is supported but disabled in `target`, because enabling
-    it later doesn't change existing row ids.
+    Row ids differ if row tracking was dropped after `target`, and perhaps enabled again. The
+    restore must add these files again with their row ids in `target`. Otherwise, files could lack
+    row ids, or several rows could have the same row id. This also applies if row tracking is
+    supported but disabled in `target`, because it may be enabled later.
     """
     supported = features.ROW_TRACKING in features.writer_features(target.protocol)
     if not supported or target.table_properties.row_tracking_suspended:
@@ -249,11 +248,11 @@ def _key(file: ScanFile) -> tuple[str, str | None]:
 def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> None:
     """Raise an error if a vacuum of another engine may be deleting files of the target version.
 
-    A VACUUM END commit doesn't identify its VACUUM START commit. Therefore, a vacuum counts as
-    running if there are more VACUUM START than VACUUM END commits after the target version. Vacuums
-    that started more than a day ago are ignored, because their processes were probably killed.
-    Vacuums of Bayou are ignored too: `end_killed_vacuums` handles them. If a vacuum starts later,
-    the commit of the restore conflicts with its VACUUM START.
+    A vacuum may be running if there are more VACUUM START than VACUUM END commits after the target
+    version. These commits don't identify their vacuum, so they can only be counted. Vacuums that
+    started more than a day ago are ignored, because their processes were probably killed. Vacuums
+    of Bayou are ignored, because `end_killed_vacuums` checks them. Vacuums that start after this
+    check are detected as conflicts when the restore commits.
     """
     since = current_time_ms() - _MAX_VACUUM_MS
     with commit_files(engine, latest.path, catalog=latest.catalog) as files:

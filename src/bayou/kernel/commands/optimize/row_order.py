@@ -6,9 +6,9 @@ have narrow bounds for all ordering columns.
 A first pass over the ordering columns draws a sample and counts the rows. The sample divides the
 values of each column into ranges of about equal row counts. A row has one coordinate for each
 column: the index of the range that contains the row's value. The coordinates determine the row's
-position on the curve. The positions of the sampled rows divide the rows into buckets. A second pass
-assigns each row to its bucket (spilled to the local disk if needed), and the buckets are sorted one
-by one.
+position on the curve. The positions of the sampled rows divide the curve into buckets. A second
+pass adds each row to its bucket, and spills buckets to the local disk if needed. Then the buckets
+are sorted one by one.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class RowSample:
 
     Attributes:
         rows: sampled rows with one column for each ordering column; None if there are no rows.
-        fraction: approximate fraction of the sampled files' rows that `rows` contains.
+        fraction: number of rows in `rows`, divided by `num_rows` (approximate).
         num_rows: total number of rows in the sampled files.
     """
 
@@ -216,10 +216,10 @@ class RowSample:
         )
 
     def _thinned(self, fraction: float) -> pa.RecordBatch | None:
-        """Return a random part of `rows` that contains about `fraction` of the files' rows.
+        """Reduce `rows` at random to about `fraction` of the files' rows.
 
-        If `rows` contains a smaller fraction, return all of `rows`. If there are no rows, return
-        None.
+        Rows are never added: if `rows` is a smaller fraction, all of `rows` is returned. The result
+        is None if there are no rows.
         """
         if self.rows is None or fraction >= self.fraction:
             return self.rows
@@ -345,8 +345,8 @@ def _sorted(
 def in_order(rows: pa.Table, positions: pa.ChunkedArray[Any]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in the order of their positions, which must not be null.
 
-    Rows with more than 1 GiB are divided by their positions, because the strings of an Arrow array
-    have at most 2 GiB. If all of these rows have the same position, they keep their order.
+    An Arrow string array holds at most 2 GiB. Therefore, more than 1 GiB of rows are divided into
+    rows with low and with high positions, and both halves are sorted separately.
     """
     if rows.nbytes <= _SORTED_BYTES:
         rows = rows.take(ascending_order(positions))
@@ -362,11 +362,11 @@ def in_order(rows: pa.Table, positions: pa.ChunkedArray[Any]) -> Iterator[pa.Rec
 
 
 def ascending_order(positions: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    """Return the indices that sort non-null, non-empty positions (int64); the sort is stable.
+    """Return the indices that sort positions (int64, without nulls, at least one); stable.
 
-    NumPy sorts integers about eight times faster than Arrow sorts indices. Therefore each position
-    is combined with its index into one integer. Arrow sorts the positions if NumPy isn't installed,
-    or if the integer would have more than 63 bits.
+    Each position and its index are combined into one integer, and NumPy sorts these integers. This
+    is about eight times faster than Arrow. Arrow sorts the positions if NumPy isn't installed, or
+    if the combined integers would have more than 63 bits.
     """
     combined = _with_indices(positions)
     order: pa.Array[Any]
@@ -379,7 +379,7 @@ def ascending_order(positions: pa.ChunkedArray[Any]) -> pa.Array[Any]:
 
 
 def _with_indices(positions: pa.ChunkedArray[Any]) -> Any:
-    """Combine each position with its index into an integer of a NumPy array, or return None."""
+    """Combine each position and its index into an integer; return a NumPy array, or None."""
     try:
         import numpy as np
     except ImportError:
@@ -489,7 +489,11 @@ def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
 
 
 def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
-    """For each value, return how many of the ascending `bounds` are <= the value; 0 for a null."""
+    """Return the index of the range that contains each value; nulls are in range 0.
+
+    Args:
+        bounds: lower bounds of the ranges, ascending, without the bound of the first range.
+    """
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     if not pa.types.is_decimal(bounds.type):

@@ -29,7 +29,7 @@ from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 
 _BUCKETS_PER_FILE = 8
-"""Number of buckets of a new file. Sorting copies one bucket at a time in memory."""
+"""Number of buckets of a new file. With more buckets, sorting a bucket needs less memory."""
 
 _MAX_BUCKETS = 4096
 """Maximum number of buckets, because each process that runs `split_item` buffers all buckets.
@@ -107,7 +107,7 @@ def write_ordered(
 
 
 def with_files(task: RewriteTask, numbers: Sequence[int]) -> RewriteTask:
-    """Return a copy of `task` with only some of its files: those at the indexes `numbers`."""
+    """Return a copy of `task` with only the files at the indexes `numbers` in `task.files`."""
     return replace(task, files=tuple(task.files[number] for number in numbers))
 
 

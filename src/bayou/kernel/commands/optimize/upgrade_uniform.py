@@ -63,8 +63,7 @@ def upgrade_uniform(
             size.
 
     Returns:
-        The metrics of the rewrite. Only `version` is for the whole command: it is the table's
-        version after the command.
+        The metrics of the rewrite. `version` is the table's version after the whole command.
 
     Raises:
         IcebergCompatError: the table violates a rule of the version.
@@ -172,8 +171,8 @@ def _rewrite(
 ) -> OptimizeMetrics:
     """Rewrite files until the tag `ICEBERG_COMPAT_VERSION` of all files is `version`.
 
-    Returns the metrics of the first rewrite. Later rewrites only concern files that other writers
-    added meanwhile.
+    The first rewrite includes all files. Later rewrites include only files that other writers have
+    added concurrently. Returns the metrics of the first rewrite.
     """
     first: OptimizeMetrics | None = None
     for _ in range(_MAX_REWRITES):

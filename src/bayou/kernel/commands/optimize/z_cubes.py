@@ -63,10 +63,10 @@ class ClusteringStats:
     """Metrics of clustering, under delta-spark's names.
 
     Attributes:
-        input_zcube_files: live files in cubes that were sorted by the table's clustering columns;
-            for OPTIMIZE FULL, live files in all cubes.
+        input_zcube_files: for OPTIMIZE, live files in cubes that were sorted by the table's
+            clustering columns. For OPTIMIZE FULL, live files in any cube.
         input_other_files: all other live files.
-        input_num_zcubes: number of cubes of `input_zcube_files`.
+        input_num_zcubes: number of cubes that contain the files of `input_zcube_files`.
         merged_files: rewritten files.
         num_output_zcubes: number of new cubes.
     """
@@ -85,7 +85,8 @@ class FilesToCluster:
     Attributes:
         files: the files, grouped by cube; empty if there is nothing to cluster.
         considered: number of live files.
-        stats: metrics before the rewrite, with `num_output_zcubes` 0.
+        stats: metrics of clustering. `num_output_zcubes` is 0, because it isn't known before the
+            rewrite.
     """
 
     files: tuple[ScanFile, ...]
@@ -100,7 +101,7 @@ def files_to_cluster(
     large_cube_bytes: int = LARGE_CUBE_BYTES,
     full: bool = False,
 ) -> FilesToCluster:
-    """Select the files to cluster, with columnar filters.
+    """Select the files that clustering rewrites.
 
     Args:
         batches: all live files, in `SCAN_SCHEMA`.

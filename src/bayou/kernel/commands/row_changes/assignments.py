@@ -103,7 +103,7 @@ def assigned_fields(
 
 
 def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
-    """Return the generated columns that depend on a column in `changed` and aren't in `changed`."""
+    """Return the generated columns, except those in `changed`, that depend on `changed` columns."""
     folded = {name.lower() for name in changed}
     generated: set[str] = set()
     for field in schema:

@@ -22,13 +22,14 @@ class DeleteMetrics(MetricsByName):
 
     Attributes:
         version: the table's version after the DELETE; unchanged if no row matched.
-        num_deleted_rows: number of deleted rows. None if a file was removed without being read, and
-            the log has no row count for this file.
-        num_added_files, num_copied_rows: number of new files, and number of rows copied to them.
-            The rows are from rewritten files. Both numbers are None if `num_deleted_rows` is None.
-        num_deletion_vectors_added, num_deletion_vectors_removed: number of added and of removed
-            deletion vectors. A replaced vector is counted in both.
-        num_deletion_vectors_updated: number of replaced vectors.
+        num_deleted_rows: number of deleted rows. None if a file without a row count in the log was
+            removed without being read.
+        num_added_files: number of new files; None if `num_deleted_rows` is None.
+        num_copied_rows: number of rows that were copied from rewritten files to new files; None if
+            `num_deleted_rows` is None.
+        num_deletion_vectors_added: number of new deletion vectors, including replacements.
+        num_deletion_vectors_removed: number of removed deletion vectors, including replaced ones.
+        num_deletion_vectors_updated: number of replaced deletion vectors.
     """
 
     version: int

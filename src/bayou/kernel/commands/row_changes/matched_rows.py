@@ -1,8 +1,8 @@
-"""Row changes that another engine computed: positions of matched rows and their new values.
+"""Row changes that another engine computed: row indexes of matched rows, and new values.
 
 If the kernel doesn't support an expression of a DELETE, UPDATE or MERGE, an engine such as Spark
-evaluates the expression and passes row positions and new values to this module. This module writes
-the changed files: it checks constraints, keeps row ids, and records change data.
+evaluates the expression, and passes the row indexes and new values to this module. This module
+checks constraints, and writes the changed files with row ids and change data.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class MatchedRows:
 
     Attributes:
         file: the file, from a scan that returns statistics.
-        deleted: positions of deleted rows in the file.
-        updated: positions of updated rows in the file, ascending and unique.
-        values: new values of the updated rows, in the order of `updated`. The table has the columns
-            `MatchedRowsTask.assigned`, in the table's types. None if no row is updated.
+        deleted: row indexes of the deleted rows in the file.
+        updated: row indexes of the updated rows in the file, ascending and unique.
+        values: Arrow table with the new values of the updated rows, in the order of `updated`. Its
+            columns are `MatchedRowsTask.assigned`, in the types of the Delta table. None if no row
+            is updated.
     """
 
     file: ScanFile
@@ -52,10 +53,10 @@ class MatchedRowsTask(PickledTask):
     """Writes the changed files of a DELETE, UPDATE or MERGE whose rows another engine matched.
 
     Attributes:
-        assigned: columns with new values. Generated columns are recomputed. All other columns keep
-            their values.
-        always_assigned: columns that get new values in all updated rows. If None, these are the
-            columns in `assigned` and the columns that are generated from them.
+        assigned: names of the columns with new values. Columns that are generated from these
+            columns are recomputed. All other columns keep their values.
+        always_assigned: names of the columns that get new values in all updated rows. If None,
+            these are the columns in `assigned` and the columns that are generated from them.
         record_changes: whether to write change data files. If None, they are written if the change
             data feed is enabled.
     """
@@ -149,7 +150,7 @@ class _Run:
             yield self._rules.apply(batch, unchanged_columns=unchanged)
 
     def _values(self, rows: MatchedRows, positions: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the new values of the updated rows at some ascending positions of the file."""
+        """Yield the new values of the updated rows with the row indexes `positions` (ascending)."""
         assert rows.values is not None  # updated rows have values
         indices = pc.index_in(positions, value_set=rows.updated)
         if len(indices) == 0:

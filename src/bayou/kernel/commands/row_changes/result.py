@@ -20,16 +20,16 @@ class RowChanges(PickledTask):
     """The files that tasks have written, and the actions that commit these files.
 
     Attributes:
-        with_deletion_vectors: files with a new deletion vector.
-        removed: files that are removed, or whose deletion vector is replaced.
-        vector_files: decoded absolute paths of deletion vector files.
-        num_deleted_rows: number of deleted rows. None if a file was removed without being read, and
-            the log has no row count for this file.
-        num_removed_files, num_removed_bytes: number and size of the removed files. Files that only
-            get a new deletion vector aren't counted.
-        num_vectors_added: files that get their first deletion vector.
-        num_vectors_updated: files whose deletion vector is replaced.
-        num_vectors_removed: removed files that had a deletion vector.
+        with_deletion_vectors: `add` actions of existing files that get a new deletion vector.
+        removed: `remove` actions of removed files, and of files that get a new deletion vector.
+        vector_files: absolute paths of written deletion vector files, not URL-encoded.
+        num_deleted_rows: number of deleted rows. None if a file without a row count in the log was
+            removed without being read.
+        num_removed_files: number of removed files, without files that get a new deletion vector.
+        num_removed_bytes: total size of the same files in bytes.
+        num_vectors_added: number of files that get their first deletion vector.
+        num_vectors_updated: number of files whose deletion vector is replaced.
+        num_vectors_removed: number of removed files that had a deletion vector.
         scan_seconds: duration of the search for matching rows. If there are several workers, this
             is the longest of their durations.
     """

@@ -44,12 +44,12 @@ from bayou.protocol.actions import AddFile, ChangeType
 class FileChange(PickledTask):
     """Rows of a data file that an operation deletes or updates.
 
-    Positions are 0-based positions in the file. Positions in the file's current deletion vector are
-    ignored.
+    Rows are identified by their row index in the file, from 0. Rows that the file's current
+    deletion vector deletes are ignored.
 
     Attributes:
         file: the file, from a scan that returns statistics.
-        updated: positions of rows that are replaced by updated rows.
+        updated: row indexes of the rows that are replaced by updated rows.
         rewrite: whether to copy the remaining rows to a new file instead of writing a deletion
             vector.
     """
@@ -67,7 +67,7 @@ class FileChange(PickledTask):
 _LOG = logging.getLogger(__name__)
 _BATCHES_AHEAD = 4
 _MIN_READ_AHEAD_SIZE = 4 * 1024 * 1024
-"""Files larger than this (bytes) are read in a thread while the previous rows are written."""
+"""Minimum size in bytes of a file whose rows are read ahead in a thread during writes."""
 
 NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], Iterable[pa.RecordBatch]]
 """Function that returns the updated rows for a batch of old rows, in the same order.
@@ -100,9 +100,8 @@ def apply_row_changes(
 ) -> RowChanges:
     """Write the data files, deletion vectors and change data files of row changes.
 
-    Memory holds the buffers of open partition files (see `write_data`) and one deletion vector at a
-    time. The new rows of all changed files are written to common new files. On any error, the
-    written files are deleted.
+    The copied, updated and inserted rows of all files are written to the same new files. On any
+    error, the written files are deleted.
 
     If a commit has change data files, they must contain all of its changes (PROTOCOL.md, Change
     Data Files). A commit needs no change data files if each of its changes writes a deletion
@@ -111,12 +110,12 @@ def apply_row_changes(
     Args:
         changes: the changed rows, with at most one `FileChange` for each file. If no row of a file
             changes and `FileChange.rewrite` is False, the file is skipped.
-        new_versions: function that computes the updated rows from the old rows at the positions
-            `FileChange.updated`.
+        new_versions: function that computes the updated rows from the old rows with the row
+            indexes `FileChange.updated`.
         updated_rows: function that is passed instead of `new_versions` if the updated rows don't
             depend on the old rows. In this case, the old rows aren't read.
-        assigned: columns that get new values in all updated rows. In other columns, timestamps
-            without a time zone in the partition values of the old file stay as they are.
+        assigned: columns that get new values in all updated rows. For other partition columns, the
+            new files get the same timestamp strings as the old file if they have no time zone.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change
@@ -257,12 +256,12 @@ class _RowChangeWriter:
         """Return the number of rows in a file, including deleted rows.
 
         Some writers record a row count that is too low. A change could then remove a file that
-        still has live rows. Therefore, the count in the statistics is used only if it is plausible:
-        it is greater than the number of deleted rows and than every deleted position. Otherwise,
-        the Parquet footer is read.
+        still has live rows. Therefore, the count in the statistics is used only if it is greater
+        than all row indexes in `deleted` and than the length of `deleted`. Otherwise, the Parquet
+        footer is read.
 
         Args:
-            deleted: positions of the rows that are deleted after the change.
+            deleted: row indexes of the rows that are deleted after the change.
         """
         num_records = file.num_records
         if (
@@ -310,7 +309,7 @@ class _RowChangeWriter:
         """Yield the copied rows of a file and the new versions of its updated rows.
 
         Args:
-            only: positions of the rows to read. If None, all rows are read.
+            only: row indexes of the rows to read. If None, all rows are read.
             copies: whether the rows that don't change are copied.
         """
         for first, end in row_group_ranges(self._engine, change.file, only):
@@ -326,10 +325,9 @@ class _RowChangeWriter:
     def _with_partition_strings(
         self, change: FileChange, rows: pa.RecordBatch, assigned: Collection[str] = ()
     ) -> pa.RecordBatch:
-        """Return the rows with some of the file's partition values in the schema metadata.
+        """Add the file's timestamp partition values without a time zone to the schema metadata.
 
-        These are the timestamps whose strings have no time zone. New files that contain the rows
-        get the same strings as partition values.
+        New files that contain the rows then get the same strings as partition values.
 
         Args:
             assigned: columns that have new values in these rows.
