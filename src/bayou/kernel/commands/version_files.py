@@ -63,8 +63,10 @@ def files_without_keys(
 ) -> Iterator[ScanFile]:
     """Yield the live files whose keys aren't in `keys`.
 
-    If `counts` is set, the number and size of all live files are added to it, including the files
-    whose keys are in `keys`.
+    Args:
+        keys: keys of files, as `file_keys` returns them.
+        counts: object to which the number and the size of all live files are added, including
+            files whose keys are in `keys`.
     """
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Search for the rows that match a condition: candidate files, then row positions in each file."""
+"""Search for the rows that match a condition: candidate files, then row indexes in each file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Candidate(PickledTask):
     all_rows_match: bool
 
     def all_positions(self, engine: Engine) -> BitMap64:
-        """Return the positions of all rows, including deleted ones."""
+        """Return the row indexes of all rows of the file, including deleted rows."""
         return BitMap64(range(num_rows(engine, self.file)))
 
 
@@ -57,7 +57,7 @@ class RowSearch(PickledTask):
     condition: Predicate | None
 
     def positions(self, engine: Engine) -> Callable[[ScanFile], BitMap64]:
-        """Return a function that returns the positions of a file's matching, live rows.
+        """Return a function that finds the row indexes of a file's live rows that match.
 
         The function reads only the columns of the condition, and skips row groups by statistics.
         """
@@ -83,8 +83,8 @@ class RowSearch(PickledTask):
 _EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
 """Types for which all writers store exact minimums and maximums in the statistics.
 
-For other types, the minimum and maximum may be rounded or truncated, or ignore NaN. They can prove
-that no row of a file matches a condition, but not that all rows match.
+For other types, the bounds may be rounded or truncated, or ignore NaN. Such bounds can prove that
+no row of a file matches a condition, but not that all rows match.
 """
 
 
@@ -136,10 +136,9 @@ class CandidateFiles:
                         yield Candidate(file=file, all_rows_match=certain)
 
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
-        """Return the paths of the files that may have a row that doesn't match the condition.
+        """Return the paths of the files for which it is uncertain whether all rows match.
 
-        All rows of the other files match. If the result is None, nothing is known: each file may
-        have a row that doesn't match.
+        All rows of the other files match. None means that all files are uncertain.
         """
         if self.search.condition is None:
             return frozenset()

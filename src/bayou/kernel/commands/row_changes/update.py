@@ -25,11 +25,11 @@ class UpdateMetrics(MetricsByName):
 
     Attributes:
         version: the table's version after the UPDATE; unchanged if no row matched.
-        num_copied_rows: number of rows that didn't match but were copied to a new file, because
-            their file was rewritten.
-        num_deletion_vectors_added, num_deletion_vectors_removed: number of added and of removed
-            deletion vectors. A replaced vector is counted in both.
-        num_deletion_vectors_updated: number of replaced vectors.
+        num_copied_rows: number of unchanged rows that were copied from rewritten files to new
+            files.
+        num_deletion_vectors_added: number of new deletion vectors, including replacements.
+        num_deletion_vectors_removed: number of removed deletion vectors, including replaced ones.
+        num_deletion_vectors_updated: number of replaced deletion vectors.
     """
 
     version: int

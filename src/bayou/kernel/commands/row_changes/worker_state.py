@@ -63,7 +63,7 @@ class RowChangeState(PickledTask):
     def needs_old_rows(self) -> bool:
         """Whether old rows must be read, even if the new values don't depend on the old values.
 
-        They must be read to copy them to a new file, to record change data, or to keep row ids.
+        Old rows are needed to rewrite files, to record change data, and to keep row ids.
         """
         return not self.deletion_vectors or self.change_data_feed or self.row_tracking
 
@@ -88,12 +88,15 @@ class RowChangeState(PickledTask):
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        """Metadata columns that follow the table's columns in rows that are read with `read`."""
+        """Names of the metadata columns that `read` returns after the table's columns."""
         return (ROW_INDEX_COLUMN, *self.materialized)
 
     @cached_property
     def read(self) -> ScanState:
-        """Scan state that reads the columns of the table's new schema and the metadata columns."""
+        """Scan state for reading old rows: columns of the table's new schema, and metadata columns.
+
+        The new schema is the schema after the commit.
+        """
         return ScanState(
             table=self.transaction_state.table,
             logical_schema=self.transaction_state.schema,

@@ -41,13 +41,13 @@ _HEARTBEAT = ".heartbeat"
 
 _HEARTBEAT_SECONDS = 5.0
 _MAX_HEARTBEAT_AGE = 30.0
-"""Maximum age of the heartbeat in seconds when files are deleted.
+"""Maximum age in seconds of the heartbeat when files are deleted.
 
-An older heartbeat, for example after the machine was suspended, is first renewed.
+If the heartbeat is older, for example after the machine was suspended, it is renewed first.
 """
 _WATCH_SECONDS = 60.0
 _GRACE_SECONDS = 10.0
-"""Time to wait after deleting a permit, for delete requests of the vacuum that are in progress."""
+"""Seconds to wait after a permit was deleted, until delete requests in progress have ended."""
 _POLL_SECONDS = 0.5
 _KEPT_MS = 86_400_000
 _PART_SIZE = 20
@@ -202,7 +202,7 @@ class HeldLease:
     def _delete_old_leases(self) -> None:
         """Delete the leases of killed vacuums.
 
-        These are the leases whose files are all at least a day older than the heartbeat file of
+        A lease is deleted if all of its files are at least a day older than the heartbeat file of
         the new lease.
         """
         files = self._engine.files
@@ -219,16 +219,19 @@ class HeldLease:
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
     """Make sure that no vacuum of Bayou deletes files of the version that RESTORE restores.
 
-    If a vacuum has a lease, its heartbeat is watched for a minute. If the heartbeat doesn't change,
-    the vacuum was killed. The lease files of a killed vacuum are deleted, unless `dry_run` is True.
+    The heartbeat of each vacuum with a lease is watched for a minute. If the heartbeat doesn't
+    change, the vacuum was killed. The lease files of a killed vacuum are then deleted, unless
+    `dry_run` is True. Vacuums that have read a version before `version` are ignored, because they
+    don't delete files of `version`.
 
-    A vacuum that has read an older version than `version` is ignored, because it deletes no file of
-    `version`. It keeps the files that are live in the version that it has read. The other files of
-    `version` were added later and are newer than the vacuum's cutoff.
+    Args:
+        version: the version to restore.
 
     Raises:
         CommitConflictError: a vacuum is running.
     """
+    # A vacuum keeps the files that are live in the version that it has read. Files of `version`
+    # that were added later are newer than the vacuum's cutoff.
     watched = {
         lease: lease.heartbeat(engine)
         for lease in _leases(engine, table)

@@ -28,14 +28,19 @@ _INVENTORY_FIELDS: list[pa.Field[Any]] = [
     pa.field("modification_time", pa.int64()),
 ]
 INVENTORY_SCHEMA = pa.schema(_INVENTORY_FIELDS)
-"""Columns: decoded, fully qualified path; size in bytes; modification time, or removal time in a
-lite plan, in milliseconds since the epoch."""
+"""Columns of a list of files.
+
+- `path`: fully qualified path, not URL-encoded.
+- `size`: size in bytes.
+- `modification_time`: modification time in ms since the epoch. In a lite plan, it is the time when
+  a commit removed the file.
+"""
 
 LISTING_SCHEMA = INVENTORY_SCHEMA.append(pa.field("is_folder", pa.bool_()))
 """`INVENTORY_SCHEMA` with a column for folders, whose paths have no trailing slash."""
 
 _FIRST, _SECOND = to_scalar(0, pa.int64()), to_scalar(1, pa.int64())
-"""Arguments of `pc.list_element`; for a Python number, pyarrow imports pandas."""
+"""Indexes for `pc.list_element`, as scalars: with Python numbers, pyarrow would import pandas."""
 
 _MIN_COMPARED = 65_536
 _COMPARED_FRACTION = 8
@@ -196,17 +201,15 @@ class ListingFilter:
 
 
 def _split_names(paths: Any) -> Any:
-    """Return a list of two strings for each path: its folder and its name."""
+    """Split each path into a list of two strings: the folder and the name."""
     return pc.split_pattern(paths, "/", max_splits=1, reverse=True)
 
 
 def _latest_times(times: Any) -> Any:
-    """Return the latest times at which files can have been modified.
-
-    See `FileStatus.latest_modification_time`.
+    """Return the latest possible modification times (see `FileStatus.latest_modification_time`).
 
     Args:
-        times: modification times in milliseconds since the epoch.
+        times: listed modification times in milliseconds since the epoch.
     """
     seconds = pc.multiply(pc.divide(times, 1000), 1000)
     return pc.if_else(pc.equal(times, seconds), pc.add(times, 999), times)

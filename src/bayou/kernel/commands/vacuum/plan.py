@@ -5,8 +5,8 @@ with `.` or `_` are ignored, except for change data (`_change_data`), indexes (`
 partition folders. A folder with its own log is another table and is ignored, too.
 
 A *lite* plan needs no listing: it contains the files that commits removed since the last lite
-vacuum. Commits can also remove hidden files, and files of another table, for example if the folder
-of a shallow clone contains the source table. A lite plan doesn't contain these files.
+vacuum. Removed files that are hidden or belong to another table aren't part of the plan. For
+example, a shallow clone can remove files of a source table that is inside the clone's folder.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
 
 ListRanges: TypeAlias = Callable[[ListingRange, ReferencedFiles], Iterable[ListingResult]]
-"""Function that lists the folder in other processes: it runs `list_range` for the parts of
-`ListingRange.split`, or `filter_inventory` for an existing inventory."""
+"""Function that lists the table's folder in other processes, and returns the unreferenced files.
+
+The function divides the range with `ListingRange.split`, and runs `list_range` for each part. If
+there is an inventory of the object store, the function runs `filter_inventory` instead.
+"""
 
 _LAST_VACUUM = "_last_vacuum_info"
 _REQUESTS = 16
@@ -86,8 +89,8 @@ def plan_full(
             are retained.
         list_ranges: function that lists the folder in other processes. If None, this process lists
             it.
-        lists_logs: whether the listing includes the logs of other tables in the folder. If
-            False, `plan_full` lists the folder to find these logs.
+        lists_logs: whether the result of `list_ranges` includes the logs of other tables in the
+            folder. If False, `plan_full` checks the folders of the unreferenced files for a log.
     """
     referenced = referenced_files(engine, state, before, stable_hash=list_ranges is not None)
     whole = ListingRange.whole(state, before)
@@ -140,7 +143,7 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
 
 
 def _outside_other_tables(engine: Engine, state: TableState, files: pa.Table) -> pa.Table:
-    """Return the files that are neither hidden nor in the folder of another table."""
+    """Remove hidden files, and files in the folder of another table."""
     names = HiddenNames.of(state)
     ends = pc.split_pattern(files.column("path").combine_chunks(), "/", max_splits=1, reverse=True)
     folders = pc.list_element(ends, 0).dictionary_encode() if len(ends) else None

@@ -1,16 +1,16 @@
 """Files that a table version references and that VACUUM must not delete.
 
-A store may have several URIs for a folder (`abfs://` and `abfss://`, host aliases, mount points).
-An absolute path in the log that seems to be outside the table's folder can therefore refer to a
-file in this folder. All files in the table's folder that have the file name of such a path are
-retained. Names of data files are unique, so hardly any unreferenced files are retained.
+A folder may have several URIs (`abfs://` and `abfss://`, host aliases, mount points). An absolute
+path in the log that seems to be outside the table's folder may therefore refer to a file inside it.
+VACUUM retains all files in the table's folder that have the same file name as such a path. Names of
+data files are unique, so hardly any unreferenced file is retained.
 
 Local file systems may ignore the case and the Unicode normal form of names, as on macOS. The names
 `p=A` and `p=a` then refer to one folder, and a listing returns the name with which the folder was
 created. Therefore, local paths that differ only in case or normal form are equal.
 
-Paths are stored as 64-bit hashes: a million files need 8 MB. If an unreferenced file has the hash
-of a referenced file, the unreferenced file is retained.
+Paths are stored as 64-bit hashes: a million files need 8 MB. An unreferenced file that has the same
+hash as a referenced file is retained.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from bayou.protocol.file_names import decode_data_file_uri
 
 _COLUMNS = ("path", "deletionVector")
 _SPECIAL = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
-"""Matches paths in the log that are encoded, absolute or not normalized."""
+"""Regular expression that matches paths in the log that are encoded, absolute or not normalized."""
 
 _SAMPLE_SIZE = 4096
 
 
 _ANY_FOLDER = "//"
-"""Prefix of a file name that is referenced in all folders. No relative path begins with it."""
+"""Prefix for a file name without a folder: `//<name>` references files `<name>` in all folders."""
 
 
 class ReferencedFiles:
-    """Referenced files below a table, by decoded relative path.
+    """Set of the referenced files below a table.
 
     Args:
-        paths: batches of paths. The path `//<name>` references all files with this name, in any
-            folder.
+        paths: batches of paths relative to the table, not URL-encoded. The path `//<name>`
+            references all files with this name, in any folder.
         stable_hash: whether to use a hash that is the same in all processes. If False, Python's
             `hash` is used, which is faster.
         ignores_case: whether paths are equal if they differ only in case or Unicode normal form.
@@ -84,7 +84,7 @@ class ReferencedFiles:
         return len(self._hashes)
 
     def contains(self, paths: Sequence[str]) -> pa.BooleanArray:
-        """Return a mask that is true for referenced paths; it has rare false positives.
+        """Return a mask that is true for referenced paths, and rarely also for other paths.
 
         Each call takes time proportional to the number of referenced files, so pass many paths.
         """
@@ -116,7 +116,7 @@ def referenced_files(
 ) -> ReferencedFiles:
     """Return the live and the recently removed data files, and their deletion vector files.
 
-    The result has a hash of each path. Memory is bounded by these hashes and one batch of the log.
+    Memory holds a hash of each path, and one batch of the log.
 
     Args:
         deleted_before: cutoff in milliseconds since the epoch; files that were removed at or after
@@ -144,7 +144,7 @@ def _digest(path: str) -> int:
 
 
 def _in_any_folder(path: str) -> str:
-    """Return `//<file name>` for a path; the result references all files with this name."""
+    """Return `//<file name>` for a path (see `ReferencedFiles`)."""
     return _ANY_FOLDER + path.rpartition("/")[2]
 
 
@@ -181,11 +181,12 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 def _below(folder: TableFolder, paths: Any) -> list[str]:
     """Return the paths below the table that VACUUM must retain for paths in the log.
 
-    Each path is returned as it is written in the log, because some writers don't encode a percent
-    sign. A path that contains a symbolic link is also returned with the link resolved. An encoded,
-    absolute or unnormalized path is also returned as a decoded real path relative to the table. If
-    such a path is outside the table, `//<file name>` is returned instead of the real path. It
-    references all files with this name.
+    For each path in the log, the result contains:
+
+    - the path as it is in the log, because some writers don't encode a percent sign.
+    - if the path contains a symbolic link, the path with the link resolved.
+    - if the path is encoded, absolute or not normalized, the decoded real path relative to the
+      table; or `//<file name>` if this path is outside the table (see `ReferencedFiles`).
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)
@@ -200,10 +201,9 @@ def _below(folder: TableFolder, paths: Any) -> list[str]:
 
 
 def _vector_files(folder: TableFolder, vectors: pa.StructArray) -> list[str]:
-    """Return the relative paths of the files that contain the deletion vectors `vectors`.
+    """Return the relative paths of the files that contain deletion vectors.
 
-    If a file is outside the table, the result has `//<file name>` instead, which references all
-    files with this name.
+    The path of a file outside the table is `//<file name>` (see `ReferencedFiles`).
     """
     pairs = pc.unique(
         pc.binary_join_element_wise(

@@ -37,7 +37,9 @@ class TableFolder:
         self._folders: dict[str, str | None] = {table: ""}
 
     def relative_path(self, uri: str) -> str | None:
-        """Return a file's decoded real path relative to the table; None if it is outside the table.
+        """Return a file's path relative to the table; None if the file is outside the table.
+
+        The result isn't URL-encoded, and its symbolic links are resolved.
 
         Args:
             uri: the file's path in the log.
@@ -45,10 +47,9 @@ class TableFolder:
         return self._relative(data_file_path(self._table, uri))
 
     def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
-        """Return the relative path of a deletion vector file; None for an inline vector.
+        """Return the relative path of a deletion vector file, like `relative_path`.
 
-        Like the result of `relative_path`, the path is decoded, and its symbolic links are
-        resolved. The result is also None if the file is outside the table.
+        The result is None for an inline vector, and for a file outside the table.
         """
         descriptor = DeletionVectorDescriptor(
             storage_type=storage_type,
@@ -60,7 +61,7 @@ class TableFolder:
         return None if path is None else self._relative(path)
 
     def real_paths(self, paths: Any) -> list[str]:
-        """Select the relative paths that contain a symbolic link, and return their real paths."""
+        """Return the real paths of those relative paths that contain a symbolic link."""
         if "://" in self._table:  # object stores have no links
             return []
         folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()
@@ -104,7 +105,10 @@ class TableFolder:
         return f"{below_table}/{name}" if below_table else name
 
     def _folder(self, folder: str) -> str | None:
-        """Return the real relative path of a folder; None if it isn't below the table."""
+        """Return the real path of a folder relative to the table; None if it is outside the table.
+
+        The result for the table's own folder is empty.
+        """
         if folder not in self._folders:
             self._folders[folder] = self._resolve(folder)
         return self._folders[folder]

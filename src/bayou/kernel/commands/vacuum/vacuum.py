@@ -59,8 +59,8 @@ class VacuumMetrics(Sequence[str]):
     """Metrics of a vacuum. The object is also a sequence of the unreferenced files' paths.
 
     Attributes:
-        inventory: unreferenced files: `path` (decoded, fully qualified), `size` (bytes),
-            `modification_time` (ms since the epoch).
+        inventory: unreferenced files with the columns `path` (fully qualified, not URL-encoded),
+            `size` (bytes) and `modification_time` (ms since the epoch).
         num_files_to_delete: number of unreferenced files and empty folders.
         size_of_data_to_delete: total size of the files in bytes.
         num_deleted_files: number of deleted files and folders; 0 for a dry run.
@@ -126,8 +126,8 @@ def vacuum(
             process delete them.
         list_ranges: function that lists the folder in other processes. If None, this process lists
             it.
-        lists_logs: whether `list_ranges` also lists the logs of other tables in the folder. If
-            False, this process lists the folder to find these logs.
+        lists_logs: whether the result of `list_ranges` includes the logs of other tables in the
+            folder. If False, this process checks the folders of the unreferenced files for a log.
         records_history: whether to commit VACUUM START and VACUUM END.
     """
     # The time is taken before the latest version is read. Files that later commits add are
@@ -267,11 +267,10 @@ class _History:
 
     The commits have no file actions.
 
-    VACUUM START is based on the version that the plan was computed from. It conflicts with a
-    concurrent RESTORE, which may restore files of the plan, and with concurrent changes of the
-    metadata. VACUUM END is based on the latest version. It doesn't conflict with a concurrent
-    RESTORE, because the files are already deleted. After a concurrent change of the metadata, it is
-    tried again.
+    VACUUM START is based on the version that the plan was computed from. It conflicts with
+    concurrent changes of the metadata, and with a concurrent RESTORE, which may restore files of
+    the plan. VACUUM END is based on the latest version, and doesn't conflict with RESTORE. If the
+    metadata changes concurrently, VACUUM END is tried again.
     """
 
     def __init__(
