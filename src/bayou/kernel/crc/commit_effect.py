@@ -30,12 +30,15 @@ class FileChanges:
     """Sizes and deleted rows of the files that a commit adds and removes.
 
     Attributes:
-        added, removed: sizes of the files in bytes.
-        added_deleted, removed_deleted: number of deleted rows of each file that has a deletion
+        added: sizes in bytes of the files that `add` actions with `dataChange` true add.
+        removed: sizes in bytes of the removed files.
+        added_deleted: number of deleted rows of each file in `added` that has a deletion vector.
+        removed_deleted: number of deleted rows of each file in `removed` that has a deletion
             vector.
-        rearranged, rearranged_deleted: sizes and deleted rows of the `add` actions whose
-            `dataChange` is false; `added` and `added_deleted` don't contain them. These files are
-            already live, or the commit removes the files that contained their rows.
+        rearranged: sizes in bytes of the files of `add` actions with `dataChange` false. These
+            files are already live, or contain rows of files that the commit removes.
+        rearranged_deleted: number of deleted rows of each file in `rearranged` that has a deletion
+            vector.
         is_complete: whether every `remove` action has a size.
     """
 
@@ -68,7 +71,7 @@ _READDS_FILES = frozenset(
 """Operations that add live files again, for example with row ids, and add no new files."""
 
 _READDS_UNCHANGED_FILES = frozenset({"RESTORE", "CLONE"})
-"""Operations whose `add` actions name live files if, and only if, their `dataChange` is false."""
+"""Operations that add live files again with `dataChange` false, and new files with true."""
 
 _REMOVES_NOTHING = frozenset({"Deletion Vector Tombstones"})
 """Operations that write `remove` actions of files that aren't live."""
@@ -77,8 +80,10 @@ _UNRELIABLE = frozenset({"Manual Update"})
 """Operations with actions that may violate the protocol. No checksum is derived from them."""
 
 _MAX_TRANSACTIONS = 100
+"""Maximum number of transaction identifiers in a checksum; a longer list is omitted."""
+
 _MAX_DOMAINS = 10
-"""Maximum length of a checksum's list of transactions or domains; longer lists are omitted."""
+"""Maximum number of domains in a checksum; a longer list is omitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +92,8 @@ class CommitEffect:
 
     Attributes:
         protocol, metadata: the new protocol and metadata; None if the commit doesn't change them.
-        metadata_before: metadata of the previous version; None if unknown. If the checksum of the
-            previous version has different metadata, that checksum isn't used.
+        metadata_before: metadata of the previous version; None if unknown. A checksum of the
+            previous version with other metadata isn't used.
         info_before: `commitInfo` of the previous version; None if unknown.
         domains: domain metadata that the commit sets, including removed domains.
     """
@@ -118,9 +123,9 @@ class CommitEffect:
         """Create the effect of a commit from its actions.
 
         Args:
-            files: changes by the commit's `add` and `remove` actions that `actions` doesn't
-                contain. The changes by `actions` are added to this object. If None, `actions`
-                contains all file actions.
+            actions: actions of the commit. File actions that are counted in `files` are left out.
+            files: file actions of the commit that are counted already. The file actions in
+                `actions` are added to this object. If None, `actions` contains all file actions.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None
@@ -217,10 +222,9 @@ def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum
 
 
 def _changed_files(effect: CommitEffect) -> FileChanges | None:
-    """Return the changes of the set of live files; None if they can't be determined.
+    """Return how a commit changes the set of live files; None if this can't be determined.
 
-    The result omits adds of files that are already live. It also omits removes of files that aren't
-    live.
+    `add` actions of live files and `remove` actions of other files don't change the set.
     """
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None

@@ -1,7 +1,8 @@
 """Reading of version checksums (PROTOCOL.md, Version Checksum File).
 
-A checksum has the protocol, metadata, transactions and domains of a version in one small file. It
-can be read instead of the checkpoint. Its file totals show whether a tool has damaged the log.
+A checksum contains protocol, metadata, transaction identifiers and domain metadata of a version in
+one small file. It can be read instead of the checkpoint. The number and total size of files in the
+checksum show whether a tool has damaged the log.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bayou.protocol.version_checksum import VersionChecksum
 _LOG = logging.getLogger(__name__)
 
 _MAX_CHECKSUM_BYTES = 16 * 1024 * 1024
-"""Larger checksum files aren't read. They may contain a list of all files of the table."""
+"""Maximum size of a checksum file that is read. Larger files may list all files of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,11 @@ def read_checksum(
         latest: `commitInfo` of the segment's version; None if unknown.
 
     Returns:
-        The checksum. None if its file is missing, unreadable or larger than 16 MB. Also None if the
-        commit of its version has another `txnId`, because another writer committed the version.
+        The checksum. The result is None in these cases:
+
+        - The checksum file is missing, unreadable or larger than 16 MB.
+        - The commit of the checksum's version has another `txnId`, so the checksum belongs to the
+          commit of another writer.
     """
     listed = segment.checksum
     if listed is None or listed.file.size > _MAX_CHECKSUM_BYTES:
@@ -109,8 +113,8 @@ def usable_checksum(
 ) -> VersionChecksum | None:
     """Return a checksum that can be read instead of the checkpoint; None if there is none.
 
-    The checksum has protocol, metadata, transactions and domains. Its version is the version of the
-    checkpoint or later.
+    The checksum contains protocol, metadata, transaction identifiers and domain metadata. It
+    describes the version of the checkpoint or a later version.
 
     Some tools change a log without updating the checksum. Therefore, a checksum of the segment's
     version isn't used if the replayed commits set a different protocol or different metadata.

@@ -7,8 +7,7 @@ A checksum can be computed in three ways. The first possible way is used:
    these commits,
 3. by counting the files of a short log that has no checkpoint.
 
-If none is possible, the version has no checksum until a checkpoint of it is written. Writing the
-checkpoint counts the files and also writes the checksum.
+If no way is possible, the version gets a checksum only when its checkpoint is written.
 """
 
 from __future__ import annotations
@@ -52,12 +51,11 @@ def write_checksum(
 ) -> bool:
     """Write the checksum of a version that has none; return False if it can't be computed.
 
-    File actions are read from commits, not from checkpoints. In a catalog-managed table, an
-    unpublished commit has no commit file in the log. If deriving the checksum from another checksum
-    needs such a commit, the files are counted instead.
+    In a catalog-managed table, an unpublished commit has no commit file in the log. If the
+    derivation from another checksum needs such a commit, the files are counted instead.
 
     Args:
-        effect: the effect of the version's commit. If None, it is read from the commit file.
+        effect: the effect of the version's commit. If None, the commit file is read.
         catalog: the catalog that manages the table; None if no catalog does.
     """
     if effect is None:

@@ -59,14 +59,14 @@ class BufferedRows:
 class PartitionBuffers:
     """Rows buffered by partition, in memory and on the local disk.
 
-    A partition's rows are buffered until the end of the input, so that one file gets all of them
-    even if they aren't adjacent in the input. If memory is full, the caller takes out the
-    partitions that fill a file (`pop_full`). The other partitions are spilled to unlinked temporary
-    files in `tempfile`'s folder. The operating system deletes these files when the process ends.
+    The rows of a partition may be scattered over the input. They are buffered until the end of the
+    input, so that they can be written to one file. If memory is full, `pop_full` returns the
+    partitions that fill a file, and spills the others to unlinked temporary files in `tempfile`'s
+    folder. The operating system deletes these files when the process ends.
 
     Args:
-        memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch, which
-            stays in memory until all of its slices are taken out or spilled.
+        memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch. The
+            whole batch stays in memory until all of its slices are taken out or spilled.
         file_bytes: size of the rows that fill a file.
     """
 
@@ -87,7 +87,7 @@ class PartitionBuffers:
             self.nbytes += size
 
     def pop_full(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
-        """If memory is full, take out partitions that fill a file, and spill the others to disk."""
+        """If memory is full, remove and yield partitions that fill a file, and spill the others."""
         if self.nbytes <= self._memory_bytes:
             return
         for key, buffered in list(self._buffers.items()):
@@ -97,7 +97,7 @@ class PartitionBuffers:
         self.nbytes = 0
 
     def pop_all(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
-        """Take out all partitions."""
+        """Remove and yield all partitions."""
         for key in list(reversed(self._buffers)):
             yield key, self._buffers.pop(key)
         self.nbytes = 0
@@ -144,7 +144,10 @@ def _write_batches(path: str, partitions: Iterable[BufferedRows]) -> list[tuple[
 
 _THREADS = 8
 _MAX_BYTES_IN_PROGRESS = 64 << 20
-"""Maximum size of the rows that threads write at a time. A larger partition is written alone."""
+"""Maximum total size in bytes of the rows that threads write at a time.
+
+A partition with more rows is written while no other partition is written.
+"""
 
 
 class PartitionWriterPool:

@@ -21,19 +21,18 @@ PartitionKey: TypeAlias = tuple[str | None, ...]
 
 _PIECE_ROWS = 1 << 17
 _ZONELESS_KEY = b"bayou.partition_texts"
-"""Key in a batch's metadata for partition values that are timestamps without a time zone.
+"""Key in a batch's schema metadata for timestamp partition values without a time zone.
 
-The value is a JSON object: logical name of the partition column -> UTC string -> the string in the
-log. The UTC string is the serialized value that the rows have in this column.
+The value is a JSON object: logical name of the partition column -> the rows' value in this column
+as UTC string -> the string of this value in the log.
 """
 
 
 def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the partition values of type timestamp whose strings have no time zone.
+    """Select the timestamp partition values whose strings have no time zone.
 
     Args:
-        values: serialized partition values of a file by physical name. The result is a subset of
-            `values`.
+        values: serialized partition values of a file by physical name.
     """
     zoneless: dict[str, str] = {}
     for name in state.partition_columns:
@@ -53,16 +52,16 @@ def with_original_values(
     time_zone: str = "UTC",
     assigned: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """Return the rows of a file with some of its partition values in the schema metadata.
+    """Add a file's timestamp partition values without a time zone to the schema metadata of rows.
 
-    These are the timestamps whose strings in the log have no time zone. If the rows are written to
-    a new file, `PartitionSplitter` uses these strings as the partition values of the new file.
+    If the rows are written to a new file, `PartitionSplitter` uses these strings as the partition
+    values of the new file.
 
     Args:
         values: the file's serialized partition values by physical name.
         time_zone: the time zone in which the rows of the file were read.
-        assigned: columns with new values in these rows. Their new values are written with a time
-            zone, even if they are equal to the old values.
+        assigned: columns with new values in these rows. New values are written with a time zone,
+            even if they are equal to the old values.
     """
     zoneless = zoneless_values(state, values)
     by_name: dict[str, dict[str | None, str]] = {}

@@ -1,8 +1,8 @@
 """Lists the deleted rows of many files, and the row groups that contain given rows.
 
-Each deleted row is a pair: an integer that the caller chose for the file, and the row's position in
-the file. A reader that doesn't support deletion vectors can exclude the deleted rows with an
-anti-join.
+A deleted row is identified by two integers: a number that the caller chooses for the file, and the
+row index in the file. A reader that doesn't support deletion vectors can exclude the deleted rows
+with an anti-join.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from bayou.kernel.scan.transform import data_file_errors
 from bayou.protocol.actions import DeletionVectorDescriptor
 
 VECTOR_SCHEMA = pa.schema([pa.field("file", pa.int32()), *DELETION_VECTOR_TYPE])
-"""Columns: an integer that the caller chooses for a file, and its deletion vector as in `add`."""
+"""Columns: `file`, a number that the caller chooses for a file, and the fields of its vector."""
 
 DELETED_ROW_SCHEMA = pa.schema([("file", pa.int32()), ("position", pa.int32())])
-"""Columns: `file` of `VECTOR_SCHEMA`, and the 0-based position of a deleted row in this file."""
+"""Columns: `file` as in `VECTOR_SCHEMA`, and `position`, the row index of a deleted row."""
 
 
 def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
     """Combine the columns of `VECTOR_SCHEMA` into a batch.
 
     Args:
-        numbers: int32 values that the caller chooses, one for each file.
+        numbers: int32 number of each file (column `file`).
         vectors: structs from the column `deletionVector` of scan files, without nulls.
     """
     return pa.RecordBatch.from_arrays([numbers, *vectors.flatten()], schema=VECTOR_SCHEMA)
@@ -81,7 +81,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, DeletionVectorDescriptor
 
 
 def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
-    """Convert row positions, which must be unique and not null, to a bitmap."""
+    """Convert row indexes, which must be unique and not null, to a bitmap."""
     if len(positions) == 0:
         return BitMap64()
     first, last = pc.min_max(positions).values()
@@ -107,13 +107,13 @@ def row_group_ranges(
     first: int = 0,
     end: int | None = None,
 ) -> Iterator[tuple[int, int | None]]:
-    """Select the row groups that contain given rows.
+    """Select the row groups that contain certain rows, and yield them as ranges.
 
-    Yields each range of adjacent selected row groups as (first index, index after the last one).
+    A range of adjacent row groups is a tuple: index of the first row group, index after the last.
 
     Args:
-        only: positions of the rows to find, counted from the start of the file. If None, the whole
-            range from `first` to `end` is yielded.
+        only: row indexes of these rows in the file. If None, the whole range from `first` to `end`
+            is yielded.
         first: index of the first row group to consider.
         end: index after the last row group to consider; None for the end of the file.
     """

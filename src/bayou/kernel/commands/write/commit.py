@@ -67,8 +67,8 @@ def _replace_where_metrics(
 ) -> dict[str, object]:
     """Return the metrics of a `replaceWhere` write, counted as delta-spark does.
 
-    Output rows include copied rows and the live rows of files with a new deletion vector. If there
-    are no output rows, no row counts are reported.
+    Output rows are the written rows, the copied rows, and the live rows of files with a new
+    deletion vector. If there are no output rows, no row counts are reported.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     rewritten = [*changes.added, *changes.with_deletion_vectors]
@@ -139,9 +139,9 @@ def commit_write(
     An append without rows is committed only if it creates the table or adds columns to it.
 
     Args:
-        write: the planned write; `write.application` may be set after planning.
+        write: the planned write. Its attribute `application` may differ from the planned one.
         catalog: the catalog that manages the table.
-        planned: the version that the plan read, if the caller has it.
+        planned: snapshot of the plan's read version; None to load it.
 
     Raises:
         CommitFailedError: the store failed; if the message says that the result is unknown, the

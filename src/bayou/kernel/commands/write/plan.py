@@ -35,10 +35,11 @@ class WritePlan:
 
     Attributes:
         table: the table's resolved path.
-        read_version, table_id: the version that the write is based on, and the `metaData.id` of
-            this version. Both are None if the table doesn't exist yet.
+        read_version: the version that the write is based on; None if the table doesn't exist yet.
+        table_id: `metaData.id` of the read version; None if the table doesn't exist yet.
         state: the `TransactionState` for tasks, as bytes.
-        partition_columns, properties: partition columns and properties after the commit.
+        partition_columns: the table's partition columns after the commit.
+        properties: the table's properties after the commit.
         generates_identity: whether tasks generate values of identity columns.
         metadata: the metadata that the commit writes; None if it doesn't change the metadata. The
             files of the tasks have the physical column names of this metadata.
@@ -74,7 +75,7 @@ def plan_write(
         base_version: the version from which the rows of an overwrite were computed. The commit
             conflicts with data that is added after this version. If None, it is the latest version.
         catalog: the catalog that manages the table.
-        latest: the latest version, if the caller has just loaded it.
+        latest: snapshot of the latest version; None to load it.
     """
     table = Table.for_path(engine, write.table, catalog)
     if latest is None:
@@ -263,9 +264,9 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return the schema `data`; columns of type void get the type of the table's column.
+    """Replace the type of void columns in the schema `data` by the type of the table's column.
 
-    A column of Arrow data has type void if all its values are null and no type was declared.
+    A column of Arrow data is void if all its values are null and no type was declared.
     """
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(

@@ -15,7 +15,7 @@ from bayou.protocol.type_widening import AutomaticWidening
 
 
 class WriteMode(StrEnum):
-    """Effect of a write on an existing table. The values are the modes' names in the history."""
+    """Effect of a write on an existing table. The history records the value of the member."""
 
     APPEND = "Append"
     OVERWRITE = "Overwrite"
@@ -32,7 +32,7 @@ class TableWrite:
             False, they must equal the table's partition columns. If None, an existing table keeps
             its partition columns, and a new table has none.
         cluster_by: clustering columns of a new or overwritten table.
-        replace_where: SQL condition. An overwrite replaces the table's rows that satisfy it.
+        replace_where: SQL condition that selects the rows that an overwrite replaces.
         checks_new_rows: whether new rows must satisfy `replace_where`.
         dynamic_partitions: whether an overwrite replaces only the partitions of the written rows.
         merge_schema: whether columns that the table lacks are added to the table.
@@ -47,18 +47,16 @@ class TableWrite:
         updates_metadata: whether name, description and properties are also set if the table exists.
         application: transaction identifier (application id, version) of an idempotent write.
         operation: operation name in the history.
-        is_managed: whether the catalog chose the table's location. The history records this as
-            `isManaged`; the operations WRITE and STREAMING UPDATE don't record it.
+        is_managed: whether the catalog chose the table's location. CREATE and REPLACE TABLE record
+            this as `isManaged` in the history.
         replaces_definition: whether this is a CREATE or REPLACE TABLE, which replaces schema,
             properties and description of an existing table.
-        name, description: name and description of a new table, or of a table whose definition is
-            replaced.
-        reads: conditions on rows of the table. The written rows were computed from the table's
-            rows that satisfy at least one of these conditions. A condition of None selects all
-            rows.
-        time_zone: time zone of partition timestamps that have no time zone in the log. An overwrite
-            uses it to compare them with timestamps in the written rows and in `replace_where`.
-            It also applies to the conditions in `reads`.
+        name: name of a new table, or of a table whose definition is replaced.
+        description: description of a new table, or of a table whose definition is replaced.
+        reads: conditions that select the rows of the table from which the written rows were
+            computed. A row is selected if one of the conditions is true; None is always true.
+        time_zone: time zone of partition timestamps that have no time zone in the log. It is used
+            to compare these timestamps with new rows, `replace_where` and `reads`.
     """
 
     table: str
