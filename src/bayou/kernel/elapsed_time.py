@@ -8,8 +8,8 @@ import time
 class ElapsedTime:
     """The time since this object was created.
 
-    It is measured with two clocks, and the longer time counts: the monotonic clock may stop while
-    the machine is suspended, and the wall clock can be set back.
+    The result is the longer time of two clocks. The monotonic clock may stop while the machine is
+    suspended. The wall clock can be changed.
     """
 
     __slots__ = ("_monotonic", "_wall")
@@ -22,7 +22,7 @@ class ElapsedTime:
     def seconds(self) -> float:
         """Number of seconds since this object was created.
 
-        It is too high if the wall clock was set forward or far back. It is too low only if the
-        wall clock was set back and the monotonic clock stopped while the machine was suspended.
+        A change of the wall clock can make this number too high. The number is too low only if the
+        machine was suspended and the wall clock was also set back.
         """
         return max(time.monotonic() - self._monotonic, abs(time.time() - self._wall))

@@ -14,7 +14,7 @@ from bayou.kernel.engine import ByteRange, Engine
 from bayou.protocol.actions import DeletionVectorDescriptor
 
 LoadedVectors: TypeAlias = Mapping[DeletionVectorDescriptor, BitMap64]
-"""Deleted positions by deletion vector descriptor."""
+"""Row indexes of the deleted rows, by deletion vector descriptor."""
 
 _T = TypeVar("_T")
 
@@ -22,13 +22,13 @@ _MAX_CHUNK_FILES = 64
 """Maximum number of data files in a chunk; the vectors of a chunk are read together."""
 
 _MAX_CHUNK_BYTES = 16 << 20
-"""A chunk ends when its vectors have at least this total size."""
+"""Total size in bytes of the vectors at which a chunk ends."""
 
 _MAX_GAP_BYTES = 64 << 10
-"""Maximum distance of two vectors that are read with one request."""
+"""Maximum distance in bytes between two vectors of a file that are read with one request."""
 
 _MAX_RANGE_BYTES = 8 << 20
-"""Maximum size of a request for several vectors."""
+"""Maximum size in bytes of a request for several vectors."""
 
 
 @closeable
@@ -48,7 +48,8 @@ def prefetch_vectors(
             descriptors of inline vectors are ignored.
 
     Returns:
-        Pairs of an item and a mapping: descriptor -> row positions of the deletion vector.
+        Pairs of an item and its loaded vectors: a mapping from descriptor to the row indexes of the
+        deleted rows.
 
     Raises:
         DataFileError, CorruptTableError: see `read.load`.

@@ -25,10 +25,10 @@ from bayou.protocol.deletion_vectors import (
 
 
 class VectorLocation(NamedTuple):
-    """Location of a stored vector: absolute path of its file, offset and length in bytes.
+    """Location of a deletion vector in a file: absolute path, offset and length in bytes.
 
-    The range includes the vector's size and checksum (PROTOCOL.md, Deletion Vector File Storage
-    Format).
+    The range includes the size field and the checksum of the vector (PROTOCOL.md, Deletion Vector
+    File Storage Format).
     """
 
     path: str
@@ -37,7 +37,7 @@ class VectorLocation(NamedTuple):
 
 
 def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> BitMap64:
-    """Return the 0-based positions of the deleted rows in the data file.
+    """Load a deletion vector: return the row indexes (from 0) of the deleted rows in the data file.
 
     A vector that is stored in a file is read with a single range request.
 
@@ -80,7 +80,7 @@ def locate(table: str, descriptor: DeletionVectorDescriptor) -> VectorLocation:
 def decode(
     table: str, descriptor: DeletionVectorDescriptor, location: VectorLocation, data: bytes
 ) -> BitMap64:
-    """Decode `data`, the bytes at `location`, to the positions of deleted rows."""
+    """Decode `data`, the bytes at `location`, to the row indexes of the deleted rows."""
     with vector_file_errors(table, descriptor, location):
         return _bitmap(unframe(data, descriptor), descriptor)
 
@@ -114,8 +114,8 @@ def selection_vector(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.Boolea
     """Return a mask that is False for the deleted rows of a batch; None if no row is deleted.
 
     Args:
-        deleted: positions of deleted rows in the file.
-        row_indices: positions of the batch's rows in their file, ascending, without nulls.
+        deleted: row indexes of the deleted rows in the file.
+        row_indices: row indexes of the batch's rows in the file, ascending, without nulls.
     """
     count = len(row_indices)
     if count == 0:

@@ -19,14 +19,16 @@ from bayou.protocol.deletion_vectors import (
 from bayou.protocol.properties import TableProperties
 
 _TARGET_BYTES = 2 * 1024 * 1024
-"""Target size of a deletion vector file: delta-spark's `deletionVectors.packing.targetSize`."""
+"""Target size of a deletion vector file in bytes, as in delta-spark (`packing.targetSize`)."""
 
 
 class DeletionVectorFiles:
     """Packs deletion vectors into deletion vector files of a table. Not thread-safe.
 
     `add` returns a descriptor before the vector's file is written. Call `finish` before the commit.
-    `paths` are the decoded, absolute paths of the files written so far.
+
+    Attributes:
+        paths: absolute paths of the files that are already written, not URL-encoded.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class DeletionVectorFiles:
         """Add a deletion vector and return its descriptor.
 
         Args:
-            positions: 0-based positions of the deleted rows; not empty.
+            positions: row indexes (from 0) of the deleted rows; not empty.
         """
         compact = positions.copy()
         compact.run_optimize()

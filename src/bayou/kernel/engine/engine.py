@@ -1,4 +1,7 @@
-"""The engine, and its description, from which another process builds an equivalent engine."""
+"""The engine, and the description of an engine.
+
+Another process builds an equivalent engine from the description.
+"""
 
 from __future__ import annotations
 
@@ -156,9 +159,9 @@ class CommitSettings:
     Attributes:
         user_metadata: a string for `commitInfo.userMetadata`, or a mapping of entries to add to
             `commitInfo`. If None, nothing is added.
-        transaction_ids: transaction identifiers that each commit records, as a mapping: application
-            id -> version. Commits of OPTIMIZE and VACUUM don't record them, because these
-            operations may have several commits.
+        transaction_ids: transaction identifiers that each commit records, as a mapping from
+            application id to version. OPTIMIZE and VACUUM don't record transaction identifiers,
+            because these operations may have several commits.
         max_retries: maximum number of retries after other writers commit first. If None, the
             maximum is 200.
         compression: Parquet codec of data files. If None, the table's codec is used.

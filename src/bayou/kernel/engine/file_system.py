@@ -11,16 +11,17 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.closeable import CloseableIterator
 
 TEMPORARY_FILE_PATTERN = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
-"""Names of temporary files, on stores where an incomplete file is visible.
+"""Regular expression that matches the name of a temporary file.
 
-A name consists of a dot, the start of the final name, and 32 random digits. VACUUM deletes
-temporary files that killed writers have left.
+Temporary files are used on stores where an incomplete file is visible. A name consists of a dot,
+the start of the final name, and 32 random digits. VACUUM deletes temporary files that killed
+writers have left.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """A file: decoded path, size in bytes, modification time in ms since the epoch.
+    """A file: path (not URL-encoded), size in bytes, modification time in ms since the epoch.
 
     Examples:
         >>> status = engine.files.status(file.status.path)
@@ -43,7 +44,7 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRange:
-    """A range of a file in bytes; if `length` is None, it extends to the end of the file.
+    """A range of bytes in a file. If `length` is None, the range extends to the end of the file.
 
     Examples:
         >>> footer = ByteRange(path=file.status.path, offset=file.size - 8)

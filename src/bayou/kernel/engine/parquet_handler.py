@@ -14,10 +14,13 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.stats import FileStatistics
 
 METADATA_COLUMN_KEY = b"bayou.metadata_column"
-"""Key in a field's Arrow metadata. The field is a metadata column, which the handler computes."""
+"""Key in a field's Arrow metadata that marks a metadata column, which the handler computes.
+
+The value says which metadata column it is, such as `ROW_INDEX`.
+"""
 
 ROW_INDEX = b"row_index"
-"""Value of `METADATA_COLUMN_KEY` for the 0-based position of the row in its file, int64."""
+"""Value of `METADATA_COLUMN_KEY` for the row index: the row's position in the file (from 0)."""
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 """Key of the Parquet field id in the metadata of a pyarrow field."""
@@ -26,8 +29,8 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 VARIANT_KEY = b"bayou.variant"
 """Key in a field's metadata that marks a `struct<metadata: binary, value: binary>` as a variant.
 
-The handler reassembles shredded variants. The statistics of a variant have a null count and no
-bounds.
+When the handler reads a shredded variant, it returns the unshredded variant. Statistics of a
+variant contain the null count, but no bounds.
 """
 
 
@@ -40,7 +43,7 @@ class FileSplit:
         end_row_group: index after the last row group. If None, the split extends to the end of the
             file.
         content: all bytes of the file, if the kernel has already read them. Handlers use these
-            bytes instead of reading the file. They aren't serialized.
+            bytes instead of reading the file. `content` isn't serialized.
 
     Examples:
         >>> split = FileSplit(path=file.status.path, size=file.size, end_row_group=1)
@@ -178,15 +181,20 @@ class ParquetHandler(Protocol):
     ) -> CloseableIterator[pa.RecordBatch]:
         """Read columns of files, in the order of files and rows.
 
-        Columns and nested fields are matched by field id (`FIELD_ID_KEY` in the field's metadata)
-        if the field has one, otherwise by name. Missing nullable columns and nested fields are
-        null. Values are cast to the schema's types if the cast is lossless. A top-level string
-        column is returned as a dictionary array if the schema requests `dictionary(int32, string)`.
-        If the footer shows that dates and timestamps are in Spark's hybrid calendar, they are
-        converted to the proleptic Gregorian calendar. The handler computes the values of fields
-        that have `METADATA_COLUMN_KEY` in their metadata. `predicate` is a hint over columns of
-        `physical_schema`: rows that can't match may be omitted. Reads are streamed: memory is
-        bounded by a few batches, not by a row group.
+        - Columns and nested fields are matched by field id (`FIELD_ID_KEY` in the field's
+          metadata). A field without a field id is matched by name.
+        - Missing nullable columns and nested fields are null.
+        - Values are cast to the schema's types if the cast is lossless.
+        - A top-level string column is returned as a dictionary array if the schema requests
+          `dictionary(int32, string)`.
+        - If the footer shows that dates and timestamps are in Spark's hybrid calendar, they are
+          converted to the proleptic Gregorian calendar.
+        - The handler computes the values of fields that have `METADATA_COLUMN_KEY` in their
+          metadata.
+        - Reads are streamed: memory holds a few batches, not a whole row group.
+
+        Args:
+            predicate: hint over columns of `physical_schema`. Rows that can't match may be omitted.
 
         Returns:
             Batches with exactly `physical_schema` and at most `batch_size` rows.

@@ -1,7 +1,8 @@
-"""Calendar fields and strings of dates of all years, in the proleptic Gregorian calendar.
+"""Computes the year of a date, and formats dates and timestamps, for any year.
 
-Arrow computes them for the years -32767 to 32767 only; for other dates it returns wrong numbers.
-The calendar repeats after 400 years, an era. Therefore dates can be moved by whole eras.
+Arrow supports only the years -32767 to 32767, and returns wrong results for other dates. The
+proleptic Gregorian calendar repeats after an era of 400 years. Therefore, dates are moved by whole
+eras before they are passed to Arrow.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _FOUR_DIGITS = (-719_528, 2_932_896)  # 0000-01-01 and 9999-12-31
 
 
 def in_arrow_years(dates: Datum) -> Datum:
-    """Return dates that Arrow supports, with the same month, day and day of the week."""
+    """Move dates by whole eras to years that Arrow supports; month, day and weekday don't change.
+
+    If all dates are in such years, they are returned unchanged.
+    """
     days = _days(dates)
     return dates if _are_within(days, _ARROW_DAYS) else _dates(_within_era(days))
 
@@ -57,7 +61,7 @@ def timestamp_strings(timestamps: Datum) -> Datum:
 
 
 def _with_year(dates: Datum, strings: Datum) -> Datum:
-    """Replace the first four characters of strings by the years of `dates`."""
+    """Replace the first four characters of each string by the year of the date in `dates`."""
     years = year_of(dates)
     digits = pc.utf8_lpad(pc.cast(pc.abs(years), pa.string()), 4, padding="0")
     sign = pc.if_else(pc.greater(years, 9999), "+", pc.if_else(pc.less(years, 0), "-", ""))
@@ -77,7 +81,7 @@ def _eras(days: Datum) -> Datum:
 
 
 def _within_era(days: Datum) -> Datum:
-    """Move days to the years 1970 to 2369."""
+    """Move days by whole eras to the years 1970 to 2369."""
     return pc.subtract(days, pc.multiply(_eras(days), _ERA))
 
 
