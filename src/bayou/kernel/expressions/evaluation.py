@@ -284,10 +284,7 @@ class Evaluator:
 
 @contextlib.contextmanager
 def _evaluation_errors(name: str) -> Iterator[None]:
-    """Context manager that converts errors of Arrow and Python about values of rows.
-
-    The operands of AND, OR and CASE that Spark doesn't evaluate then cause no error.
-    """
+    """Context manager that converts Arrow's and Python's errors for values to `EvaluationError`."""
     try:
         yield
     except (pa.ArrowInvalid, OverflowError) as error:
@@ -299,7 +296,7 @@ def _evaluation_errors(name: str) -> Iterator[None]:
 
 
 def _without_negative_zero(values: Any) -> Any:
-    """Replace -0.0 by 0.0, because Arrow's `is_in` treats them as different values."""
+    """Replace -0.0 by 0.0, because Arrow's `is_in` treats these two values as different."""
     if pa.types.is_floating(values.type):
         return pc.add(values, to_scalar(0.0, values.type))
     return values

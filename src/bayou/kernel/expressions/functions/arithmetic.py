@@ -90,10 +90,10 @@ def product_monotonicity(*, divides: bool) -> Any:
 
 
 def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
-    """Return 1 for the first argument, and 0 for the others, which must be constants.
+    """`Function.monotonicity` of functions that never decrease as the first argument grows.
 
-    This is the `Function.monotonicity` of functions whose result never decreases as the first
-    argument grows. Returns None if an argument after the first isn't a constant.
+    The result is 1 for the first argument, and 0 for each other argument. If one of the other
+    arguments isn't a constant, the result is None.
     """
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
 
@@ -103,8 +103,7 @@ def non_decreasing_unless_float(
 ) -> Sequence[int] | None:
     """Return the `Function.monotonicity` of `floor` and `ceil`.
 
-    It is None for floats: NaN is the greatest float, but `floor` and `ceil` convert it to 0, which
-    isn't the greatest result.
+    The result is None for floats, because `floor` and `ceil` convert NaN, the greatest float, to 0.
     """
     return None if _any_float(types) else non_decreasing(constants, types)
 
@@ -112,8 +111,7 @@ def non_decreasing_unless_float(
 def non_increasing(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
     """Return the `Function.monotonicity` of negation.
 
-    It is None for floats: NaN is the greatest float, and -NaN is NaN, so the greatest float doesn't
-    have the smallest result.
+    The result is None for floats, because the negation of NaN, the greatest float, is also NaN.
     """
     return None if _any_float(types) else (-1,)
 

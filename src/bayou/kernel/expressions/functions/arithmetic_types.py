@@ -45,7 +45,7 @@ from bayou.protocol.schema import (
 
 
 def _operands(call: Call) -> tuple[DataType, DataType]:
-    """Return the types to which two operands are cast: both are numeric types.
+    """Return the numeric types to which the two operands are cast.
 
     As in Spark, a string becomes a long if the other operand is an integer, otherwise a double.
     NULL gets the type of the other operand.
@@ -104,8 +104,8 @@ def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalTy
 def division(call: Call) -> Binding:
     """Return the argument and result types of `/`.
 
-    The types are decimals if one operand is a decimal and the other isn't a float. Otherwise,
-    they are doubles.
+    If one operand is a decimal and the other isn't a float, all types are decimals. Otherwise, all
+    types are doubles.
     """
     left, right = _operands(call)
     kinds = {kind_of(left), kind_of(right)}
@@ -213,11 +213,15 @@ CONTEXT = Context(prec=120, rounding="ROUND_HALF_UP")
 def decimal_arithmetic(
     sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], result: Any
 ) -> Datum:
-    """Apply an operator to two decimals: in Arrow if 76 digits suffice, else row by row in Python.
+    """Apply an operator to two decimals.
+
+    Arrow's decimals have at most 76 digits. If the result may need more digits, Python computes it
+    row by row.
 
     Args:
         sign: the operator, for error messages.
-        kernels: the Arrow function and the Python function of the operator.
+        kernels: the Arrow function and the Python function that implement the operator.
+        result: the Arrow type of the result.
     """
     (kernel, exact), (left, right) = kernels, operands
     digits = left.type.precision + right.type.precision + 1

@@ -93,9 +93,9 @@ def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any]
     """Return a function that evaluates an access to an element of an array or map.
 
     Args:
-        first: index of an array's first element, 0 or 1. An index out of range is an error. With
-            1, negative indexes count from the end of the array. If `first` is None, the index of
-            the first element is 0, and an index out of range gives NULL.
+        first: index of the first element of an array. If 0, an index out of range is an error. If
+            1, an index out of range is an error, and negative indexes count from the end. If None,
+            the first element has the index 0, and an index out of range gives NULL.
         name: name of the SQL function, for error messages.
     """
 

@@ -169,8 +169,9 @@ def _interval_directions(
 ) -> Sequence[int] | None:
     """Return the `Function.monotonicity` of a date or timestamp plus an interval.
 
-    It is None for timestamps plus months, because the order can change. January 30 at 9:00 plus 1
-    month is February 28 at 9:00; January 31 at 8:00 plus 1 month is February 28 at 8:00.
+    The result is None for timestamps plus months, because the order can change. January 30 at 9:00
+    plus 1 month is February 28 at 9:00. January 31 at 8:00 plus 1 month is earlier: February 28 at
+    8:00.
     """
     months = constants[1]
     return None if months and types[0] != DATE else _rises_with_first(constants, types)

@@ -70,14 +70,15 @@ class Function:
             array. Its second parameter is the Arrow type of the result. If `evaluate` is None,
             `Evaluator` implements the function. An example is CASE, which doesn't evaluate all
             arguments for all rows.
-        null_handling: `exact`: the result is NULL if and only if an argument is NULL. `more`: the
-            result is also NULL for some arguments that aren't NULL. `own`: other rules.
-        monotonicity: function with two parameters: the values of the arguments (None for an
+        null_handling: one of three rules. `exact`: the result is NULL if and only if an argument is
+            NULL. `more`: the result is NULL if an argument is NULL, and for some other arguments.
+            `own`: the function has other rules.
+        monotonicity: function that data skipping uses to compute bounds of the result from bounds
+            of the arguments. It has two parameters: the values of the arguments (None for an
             argument that isn't a constant) and the types of the arguments. It returns a number for
             each argument: 1 if the result never decreases as the argument grows, -1 if the result
-            never increases, 0 if the argument is a constant. If the result can both increase and
-            decrease, the function returns None. Data skipping uses these numbers to compute bounds
-            of the result from bounds of the arguments.
+            never increases, 0 if the argument is a constant. It returns None if the result isn't
+            monotonic.
         exact: whether every result equals Spark's result, including the last digit.
     """
 

@@ -73,11 +73,11 @@ def _hashing(result: DataType) -> Callable[[Call], Binding]:
 
 
 _BytesHash: TypeAlias = Callable[[Any, Any], Any]
-"""Function that hashes non-null byte strings. Arguments: the byte strings, and a seed for each."""
+"""Function that hashes non-null byte strings. Parameters: the byte strings, and their seeds."""
 
 
 def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
-    """Return a function that computes a hash of the values in each row.
+    """Return a function that computes one hash for each row, from the row's values.
 
     The hash of a value is the seed for the next non-null value in the row.
     """

@@ -39,7 +39,7 @@ def _power(values: Sequence[Datum], _result: Any) -> Datum:
 
 
 def _logarithm(kernel: Any) -> Any:
-    """Return a function that computes a logarithm; it returns NULL for numbers <= 0."""
+    """Return a function that computes a logarithm. The logarithm of a number <= 0 is NULL."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         return pc.if_else(pc.less_equal(values[0], 0.0), pa.scalar(None, result), kernel(values[0]))

@@ -59,11 +59,12 @@ class GroupedPattern:
     these groups from the match.
 
     Attributes:
-        continued: the same pattern for a search that starts in the middle of a string, where `^`
-            can't match.
+        continued: the same pattern, in which `^` never matches. It is used for a search that
+            continues in the middle of a string.
         numbers: the number of each group in the RE2 pattern, by group name.
-        ends: for each group `e1`, `e2`, ..., the numbers of the Java groups that contain the
-            corresponding `$`.
+        groups: number of groups in the Java pattern.
+        ends: numbers of the Java groups that contain the `$`, for each group `e1`, `e2`, ...
+        starts: whether the pattern contains `^`.
     """
 
     pattern: str

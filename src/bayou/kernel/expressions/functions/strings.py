@@ -183,7 +183,12 @@ def _spaces(n: int) -> str:
 
 
 def _check_length(name: str, length: int, string: str = "") -> None:
-    """Raise an error for a result that is too long, and longer than the argument."""
+    """Raise an error if the result exceeds the maximum length and is longer than the argument.
+
+    Args:
+        length: length of the result.
+        string: the argument.
+    """
     if length > max(_LONGEST, len(string)):
         raise EvaluationError(
             f"{name}: the result would have {length:,} characters, the limit is {_LONGEST:,}. Use "
