@@ -147,8 +147,8 @@ def parse_timestamp(string: str, *, strict: bool = False) -> dt.datetime:
     """Parse a date or timestamp; the result has a time zone if the string has one.
 
     Args:
-        strict: whether a time zone can follow seconds only, as in Spark. Otherwise, the name of a
-            zone can also follow a day, and an offset can follow a minute.
+        strict: whether a time zone is accepted only after seconds, as in Spark. If False, an offset
+            is also accepted after minutes, and a zone name also after a day, hour or minute.
     """
     match = _TIMESTAMP.fullmatch(string.strip())
     if match is None:

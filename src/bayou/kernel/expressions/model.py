@@ -1,6 +1,7 @@
 """The classes of expressions and predicates.
 
-They are created from SQL by `bayou.kernel.expressions.sql.parser`, or in Python with operators:
+Module `bayou.kernel.expressions.sql.parser` creates expressions from SQL. In Python, they are
+created with operators:
 
     col("day") == "2024-01-05"
     (col("id") > 10) & col("name").is_not_null()
@@ -208,7 +209,7 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """Yield the operands of AND and nested ANDs; if the predicate isn't an AND, yield it."""
+    """Yield the operands of AND, including nested ANDs; a predicate without AND is one operand."""
     if isinstance(predicate, And):
         for operand in predicate.operands:
             yield from conjuncts(operand)
@@ -252,7 +253,8 @@ class IsNull(Predicate):
 class In(Predicate):
     """`IN` with a list of constants.
 
-    The result is NULL if the operand is NULL, or if no value matches and the list contains NULL.
+    If the operand is NULL, the result is NULL. If no constant matches, the result is NULL if the
+    list contains NULL, and FALSE otherwise.
     """
 
     operand: Expression
@@ -303,12 +305,14 @@ class Cast(Predicate):
 class Function(Predicate):
     """A call of a function or operator by its SQL name.
 
-    `docs/reference/expressions.md` lists the functions and operators. The names of arithmetic
-    operators are `+ - * / % div`; the name of unary minus is `negative`. The name `[]` means access
-    by an index in brackets, and the name `.` means access to a field of an expression.
+    `docs/reference/expressions.md` lists the functions and operators. Some have special names:
 
-    The arguments of `case` are a condition and a value for each WHEN, and then the value of ELSE if
-    there is an ELSE.
+    - `+ - * / % div`: arithmetic operators.
+    - `negative`: unary minus.
+    - `[]`: access to an element of an array or map, as in `a[0]`.
+    - `.`: access to a struct field of an expression.
+    - `case`: CASE. The arguments are a condition and a value for each WHEN, then the value of ELSE
+      if there is an ELSE.
     """
 
     name: str

@@ -206,10 +206,10 @@ def _in(operand: Expression, values: tuple[Expression, ...], schema: StructType)
 
 
 def _is_comparable_one_by_one(types: list[DataType]) -> bool:
-    """Whether Spark's `IN` gives the same result as a comparison of the operand with each value.
+    """Whether Spark's `IN` gives the same result as separate comparisons with each value.
 
-    Spark casts the operand and all values to one common type. A comparison with one value only uses
-    the common type of the operand and this value, so its result may differ.
+    Spark casts the operand and all values of `IN` to one common type. A separate comparison uses
+    the common type of the operand and one value, so the result may differ.
 
     Args:
         types: the type of the operand, followed by the types of the values.
@@ -414,7 +414,7 @@ def replace_columns(expression: Expression, replace: Callable[[Column], Expressi
 def map_operands(
     expression: Expression, function: Callable[[Expression], Expression]
 ) -> Expression:
-    """Replace each operand of an expression by the result of `function`."""
+    """Return an expression in which each operand is replaced by the result of `function`."""
     node: Any = type(expression)
     parts = {f.name: getattr(expression, f.name) for f in dataclasses.fields(node)}
     mapped: Expression = node(**{n: _mapped(part, function) for n, part in parts.items()})

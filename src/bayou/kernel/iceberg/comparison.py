@@ -44,7 +44,7 @@ class IcebergStatus:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """Properties of a data file; the Delta log and the Iceberg metadata both record them."""
+    """Properties of a data file that the Delta log and the Iceberg metadata both record."""
 
     size: int
     partition: str  # as a string, because NaN isn't equal to itself

@@ -189,7 +189,7 @@ _PAIR = re.compile(r"\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s+([a-z]+)", re.IGNORECASE)
 
 
 def interval(node: exp.Interval) -> tuple[int, int] | None:
-    """Return an interval's (months, microseconds); None if it isn't constant or isn't supported."""
+    """Return (months, microseconds) of an interval; None if it isn't a supported constant."""
     value, sign = node.this, 1
     if isinstance(value, exp.Neg):
         value, sign = value.this, -1

@@ -19,7 +19,7 @@ from bayou.protocol.sql import Token, quote_identifier, string_literal, tokenize
 class _Parser(SparkParser):
     """sqlglot's parser for Spark SQL, with an empty list of known functions.
 
-    sqlglot changes the names of known functions. All other functions keep their names.
+    sqlglot changes the names of known functions. With an empty list, functions keep their names.
     """
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
@@ -27,7 +27,7 @@ class _Parser(SparkParser):
 
 _SPARK = Spark()
 _CLASS_NAMES = re.compile(r"<class '[\w.]*?(\w+)'>")
-"""Matches the class names in sqlglot's error messages."""
+"""Regular expression that matches the class names in sqlglot's error messages."""
 
 
 def parse_tree(sql: str) -> exp.Expr:

@@ -155,7 +155,8 @@ class _Translator:
     def expression(self, node: exp.Expr) -> Expression:
         """Translate a node of sqlglot's tree.
 
-        If the node has the argument `negate`, as for NOT IN, the result is a `Not`.
+        sqlglot represents conditions such as NOT IN by a node with the argument `negate`. The
+        result for this node is a `Not`.
         """
         if not _is_plain(node):
             raise self._unsupported(node)
@@ -172,9 +173,9 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node without its argument `negate`, which the caller applies.
+        """Translate a node without regard to `negate`, except for LIKE and ILIKE.
 
-        LIKE and ILIKE are exceptions: this method applies `negate` to them.
+        The caller applies `negate` of all other nodes.
         """
         match node:
             case exp.And():
@@ -263,10 +264,11 @@ class _Translator:
         return self.expression(node.this), self.expression(node.expression)
 
     def _compared(self, node: exp.Binary) -> tuple[Expression, Expression]:
-        """Translate a comparison's operands; reject operators that sqlglot groups unlike Spark.
+        """Translate the operands of a comparison.
 
-        In Spark, all comparisons have the same precedence: `a = b > c` is `(a = b) > c`. IN,
-        BETWEEN and LIKE have a lower precedence: `a = b IN (c)` is `(a = b) IN (c)`.
+        An error is raised if sqlglot groups the operators differently than Spark. In Spark, all
+        comparisons have the same precedence: `a = b > c` is `(a = b) > c`. IN, BETWEEN and LIKE
+        have a lower precedence: `a = b IN (c)` is `(a = b) IN (c)`.
         """
         if type(node.expression) in _LOWER_THAN_COMPARISONS or isinstance(node.this, exp.Between):
             raise self._unsupported(node)
@@ -506,7 +508,7 @@ def _arguments(node: exp.Expr, *parts: str) -> list[exp.Expr]:
 
 
 def _flatten(node: exp.Expr) -> list[exp.Expr]:
-    """List the operands of a chain of one operator, such as `a AND b AND c` (AND, OR or ||)."""
+    """Return the operands of a chain of AND, OR or `||`, such as `a AND b AND c`."""
     operands: list[exp.Expr] = []
     pending = [node]
     while pending:
