@@ -1,6 +1,6 @@
 """Interfaces of catalogs, which ratify the commits of catalog-managed tables.
 
-A commit can be ratified by the catalog and not published in `_delta_log` yet (PROTOCOL.md,
+A commit that the catalog has ratified may not be published in `_delta_log` yet (PROTOCOL.md,
 Catalog-managed tables). A connector implements `Catalog` with the client of its catalog, and passes
 the implementation to `Table.for_path`.
 """
@@ -150,7 +150,7 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 class InlineCommit(FileStatus):
     """A commit whose JSON lines the catalog stores.
 
-    `path` is the path of the commit file in `_delta_log` after the commit is published.
+    `path` is the path in `_delta_log` at which the commit will be published.
     """
 
     content: bytes = field(repr=False)

@@ -1,6 +1,6 @@
 """`pyarrow.compute`, imported on first use, because its import takes 30 ms.
 
-It has the type `Any`, because its type stubs are incomplete.
+The object `pc` has the type `Any`, because pyarrow's type stubs are incomplete.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ def taken_sizes(columns: Iterable[pa.Array[Any]], indices: Any) -> Any:
 
 
 def total_sizes(parts: Iterable[Any]) -> Any:
-    """Add up sizes of rows, such as the sizes of the left and the right columns of a join's rows.
+    """Add the row sizes of several groups of columns, such as both sides of a join.
 
     Args:
-        parts: sizes as `taken_sizes` returns them, for each group of columns.
+        parts: row sizes of each group of columns, as `taken_sizes` returns them.
     """
     constant = 0
     total: Any = None
@@ -158,7 +158,7 @@ def _has_offsets(kind: Any) -> bool:
 
 
 def _has_average_size(kind: Any) -> bool:
-    """Whether the values of a type all count with their average size, which is faster."""
+    """Whether each value of a type counts with the average size of the array's values."""
     types = pa.types
     return (
         types.is_fixed_size_list(kind)

@@ -19,9 +19,9 @@ _AnyArray: TypeAlias = Any
 class Row:
     """An immutable row: a schema and a value for each of its fields.
 
-    `row["name"]` returns a Python value: a struct is a `Row`, a list is a list, a map is a
-    dictionary (a list of pairs if its keys are structs, lists or maps), null is None. Two rows are
-    equal if their schemas and values are equal.
+    `row["name"]` returns a Python value: a `Row` for a struct, a list for a list, a dictionary for
+    a map, and None for null. A map whose keys are structs, lists or maps becomes a list of pairs.
+    Two rows are equal if their schemas and values are equal.
 
     Args:
         batch: a batch with exactly one row.

@@ -34,8 +34,8 @@ class WireFormat(Generic[_BodyT]):
     Args:
         name: name of the kind of value, such as "scan".
         number: version of the format. Bytes of this version or an earlier one can be read.
-        body: msgspec type of the value. Increase `number` when this type changes. Only a new last
-            field with a default in an `array_like` struct needs no new number.
+        body: msgspec type of the value. Increase `number` when this type changes. An exception is
+            a new last field with a default in an `array_like` struct.
     """
 
     __slots__ = ("_body", "_envelope", "_name", "_number")

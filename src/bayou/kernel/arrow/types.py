@@ -279,7 +279,8 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
     """Return the Delta type of an Arrow field.
 
-    The field's metadata may name an extension type that isn't registered in pyarrow.
+    A variant, geometry or geography is recognized by the field's metadata if its extension type
+    isn't registered in pyarrow.
     """
     metadata = field.metadata or {}
     extension = metadata.get(EXTENSION_NAME_KEY, b"").decode()

@@ -258,8 +258,8 @@ def _finish_multi_part(
 ) -> int:
     """Write the first part of a multi-part checkpoint, and return the size of all parts in bytes.
 
-    The first part contains all non-file actions, and the file actions of the commits after the
-    previous checkpoint.
+    The first part contains the actions that no other part contains: all non-file actions, and the
+    file actions that `tail_rows` yields.
     """
     state = plan.state
     layout = _layout(state)

@@ -157,7 +157,7 @@ _WIRE_TYPES: dict[str, type[Any]] = {
 
 
 _SMALL_FILE_BYTES = 1 << 20
-"""Maximum size of a file that is read with one request and kept in memory for later reads."""
+"""Maximum size in bytes of a file that is read at once and kept in memory for later reads."""
 
 
 def _read_small_files(engine: Engine, files: Sequence[FileStatus]) -> dict[str, bytes]:

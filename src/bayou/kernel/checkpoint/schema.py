@@ -83,7 +83,7 @@ METADATA_SCHEMA = pa.schema(
         ),
     ]
 )
-"""The columns of non-file actions."""
+"""Schema of the checkpoint's columns for non-file actions."""
 
 SIDECAR_SCHEMA = pa.schema(
     [
@@ -104,7 +104,7 @@ SIDECAR_SCHEMA = pa.schema(
         ),
     ]
 )
-"""The columns that only V2 checkpoints have."""
+"""Schema of the columns that only V2 checkpoints have."""
 
 CHECKPOINT_SCHEMA = pa.schema(
     [*METADATA_SCHEMA, pa.field("add", ADD_TYPE), pa.field("remove", REMOVE_TYPE)]

@@ -65,8 +65,9 @@ def parsed_partition_values(
     """Parse partition values to the types of their columns; an invalid value becomes null.
 
     Args:
-        values: maps from physical name to serialized value.
-        columns: types by physical name.
+        values: partition values of files, as an array of maps from physical column name to
+            serialized value.
+        columns: types of the partition columns, by physical name.
     """
     from bayou.kernel.scan.data_skipping.pruning import partition_strings
 

@@ -43,7 +43,7 @@ def finish_checkpoint(
 ) -> None:
     """Write the checkpoint hint. All files of the checkpoint must already be written.
 
-    Also write the version checksum if it is missing. If it exists and its totals differ from
+    Also write the version checksum if it is missing. If an existing checksum has other totals than
     `totals`, log a warning.
 
     Args:

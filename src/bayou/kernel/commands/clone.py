@@ -251,10 +251,10 @@ def clone(
 def _withdrawn(
     existing: TableState | None, copied: Mapping[str, TransactionIdentifier]
 ) -> list[TransactionIdentifier]:
-    """Return transaction identifiers that undo those of a replaced table, except for `copied`.
+    """Return an identifier with the version -1 for each application of a replaced table.
 
-    A `txn` action can't be removed from a log. Its version is set to -1 instead, as if the
-    application had never written to the table.
+    Applications in `copied` are skipped. A `txn` action can't be removed from a log. The version -1
+    means that the application has never written to the table.
     """
     known = {} if existing is None else existing.transactions
     applications = sorted(known.keys() - copied.keys())

@@ -43,7 +43,7 @@ def live_files(
 
     Args:
         predicate: resolved condition on partition columns that selects files.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     builder = ScanBuilder(state).with_filter(predicate).with_time_zone(time_zone)
     scan = builder.with_whole_adds().build()

@@ -77,8 +77,8 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: columns that are written although the table doesn't have them: name in
-            the rows -> name in the data files.
+        additional_columns: columns that are written although the table doesn't have them, as a
+            mapping from the name in the rows to the name in the data files.
 
     Raises:
         SchemaError: the table or a struct has only void columns, so a file can't contain the rows.
@@ -99,7 +99,7 @@ def to_physical_batch(
 
 
 def _check_can_store_rows(state: TransactionState) -> None:
-    """Check that neither the table's data columns nor the fields of a struct are all void."""
+    """Check that not all data columns are void, and not all fields of a struct are void."""
     schema = state.data_schema
     if not schema.fields:
         raise SchemaError(
@@ -219,8 +219,8 @@ def write_rows(
     """Write rows like `write_data`, but without checks, generated values and casts.
 
     Args:
-        additional_columns: columns that are written although the table doesn't have them: name in
-            the rows -> name in the data files.
+        additional_columns: columns that are written although the table doesn't have them, as a
+            mapping from the name in the rows to the name in the data files.
     """
     adds: list[AddFile] = []
     try:

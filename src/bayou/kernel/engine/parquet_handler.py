@@ -20,7 +20,7 @@ The value says which metadata column it is, such as `ROW_INDEX`.
 """
 
 ROW_INDEX = b"row_index"
-"""Value of `METADATA_COLUMN_KEY` for the row index: the row's position in the file (from 0)."""
+"""Value of `METADATA_COLUMN_KEY` for the row index: the row's position in the file, from 0."""
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 """Key of the Parquet field id in the metadata of a pyarrow field."""

@@ -1,4 +1,4 @@
-"""Commit of an ALTER TABLE command, which changes metadata, protocol or domains."""
+"""Commit of an ALTER TABLE command, which changes metadata, protocol or domain metadata."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class Alteration:
         """Commit the changes, and run the post-commit hooks.
 
         Args:
-            change: function that adds changes of metadata, protocol or domains to the builder.
+            change: function that adds changes of metadata, protocol or domain metadata to the
+                builder.
             actions: file actions to commit.
         """
         transaction = change(self._builder()).build(self.engine)

@@ -83,9 +83,11 @@ def change_type(
 ) -> AlterationMetrics:
     """Widen a column's type without rewriting files.
 
-    Some changes are possible even if type widening is disabled: a column of type void, which has
-    only nulls, can change to any type; the limit of a varchar column can be raised or removed; the
-    limit of a char column can be removed.
+    These changes are possible even if type widening is disabled:
+
+    - A column of type void, which contains only nulls, can change to any type.
+    - The length limit of a varchar column can be raised or removed.
+    - The length limit of a char column can be removed.
 
     Args:
         to: field with the new type, or with the new varchar limit; the field's name is ignored.

@@ -296,9 +296,9 @@ def _require_mapping(state: TableState, change: str) -> None:
 def _statistics_columns(
     configuration: dict[str, str], path: ColumnPath, renamed: ColumnPath | None
 ) -> dict[str, str]:
-    """Return the properties with a column renamed in `delta.dataSkippingStatsColumns`.
+    """Rename a column in the table property `delta.dataSkippingStatsColumns`.
 
-    If `renamed` is None, the column is removed from this property.
+    If `renamed` is None, the column is removed from this property. Returns all table properties.
     """
     value = configuration.get(SKIPPING_COLUMNS.key)
     if value is None:

@@ -43,7 +43,7 @@ def check_rows(
     """Check that a new CHECK constraint is true for every row; reads all files.
 
     Args:
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     used = list(dict.fromkeys(path[0].lower() for path in referenced_columns(predicate)))
     columns = StructType(tuple(f for f in state.schema if f.name.lower() in used))
@@ -180,7 +180,7 @@ def add_constraint(
     """Add a CHECK constraint after checking the existing rows.
 
     Args:
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     if not re.fullmatch(r"[^\s.`]+", name):
         raise ArgumentError(

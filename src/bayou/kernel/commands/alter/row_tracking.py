@@ -80,9 +80,9 @@ def _recommit(
 ) -> tuple[TableState, int]:
     """Change the `add` actions of the live files, in one or more commits.
 
-    If another writer concurrently removes or changes a file of a commit, the commit fails, because
-    it would undo the other writer's change. The table is then reloaded, the actions are computed
-    from its new state, and the commit is repeated.
+    If another writer concurrently removes or changes a file, a commit of this file's action would
+    undo the change. The commit therefore fails, and is repeated with actions that are computed
+    from the table's new state.
 
     Args:
         change: function that returns a file's changed `add` action, or None to keep the action.

@@ -50,7 +50,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The value of an expression, cast to the column's type."""
+    """A column value that an expression computes, cast to the column's type."""
 
     expression: Expression
     data_type: DataType
@@ -59,22 +59,22 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The target row's current value."""
+    """A column value that doesn't change: the current value in the target row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The value NULL."""
+    """The column value NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A value that the table generates (generated, identity and default columns)."""
+    """A column value that the table generates (generated, identity and default columns)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A non-null struct with a value for each field."""
+    """A column value that is a non-null struct, with a `ColumnValue` for each field."""
 
     children: tuple[ColumnValue, ...]
 
@@ -277,8 +277,8 @@ def evolved_schema(
     Args:
         assigned: paths that clauses assign by name.
         all_columns: whether a clause assigns all source columns.
-        widening: decides which columns are widened to the types of their source columns. If None,
-            no column is widened.
+        widening: rule that decides which columns are widened to the types of their source columns.
+            If None, no column is widened.
     """
     paths = [tuple(name.lower() for name in path) for path in assigned]
     added = _assigned_columns(source, (), paths, all_columns=all_columns)

@@ -135,7 +135,7 @@ class JoinedColumns:
 
         Args:
             label: name of the condition in error messages, such as `ON condition`.
-            sides: sides whose columns the condition may reference.
+            sides: the sides (target, source) whose columns the condition may reference.
         """
         parsed = parse_predicate(condition) if isinstance(condition, str) else condition
         return resolve(self._resolve_names(parsed, label, sides), self.schema)
@@ -202,7 +202,7 @@ class JoinedColumns:
 
 
 def sides_of(expression: Expression) -> frozenset[str]:
-    """Return the sides whose columns a resolved expression references."""
+    """Return the sides (target, source) whose columns a resolved expression references."""
     return frozenset(path[0].partition(".")[0] for path in referenced_columns(expression))
 
 

@@ -52,7 +52,7 @@ class MergeCondition:
 
     @classmethod
     def of(cls, predicate: Predicate, schema: StructType) -> MergeCondition:
-        """Split a predicate over joined rows that was resolved by `JoinedColumns.predicate`."""
+        """Split a predicate that `JoinedColumns.predicate` has resolved."""
         keys: list[JoinKey] = []
         parts: dict[str, list[Predicate]] = {"target": [], "source": [], "both": []}
         for part in conjuncts(predicate):

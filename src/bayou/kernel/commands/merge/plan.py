@@ -155,8 +155,8 @@ class MergePlan:
         """Resolve the names, types and values of a merge, and return its plan.
 
         Args:
-            widening: decides which columns schema evolution widens to the types of their source
-                columns. If None, no column is widened.
+            widening: rule that decides which columns schema evolution widens to the types of their
+                source columns. If None, no column is widened.
         """
         check_clauses(definition.clauses)
         names = JoinedColumns(

@@ -53,8 +53,8 @@ class MergeOptions(TypedDict, total=False):
         table_properties: table properties that the commit sets.
         counter: application id of a transaction identifier whose version the commit increments.
             Concurrent merges with the same counter conflict.
-        time_zone: time zone of partition timestamps that have no time zone in the log. The
-            default is UTC.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
+            The default is UTC.
     """
 
     engine_info: Required[str]

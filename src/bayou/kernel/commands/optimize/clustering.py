@@ -46,7 +46,7 @@ def plan_clustering(
         full: whether to also rewrite files that were clustered by columns other than the table's
             current clustering columns.
         cube_bytes: maximum size of a new cube, unless `large_cube_bytes` is larger.
-        large_cube_bytes: minimum size of cubes that aren't rewritten. If it is larger than
+        large_cube_bytes: size from which a cube is large and isn't rewritten. If it is larger than
             `cube_bytes`, it is also the maximum size of a new cube.
     """
     started = current_time_ms()

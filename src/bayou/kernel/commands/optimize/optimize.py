@@ -52,10 +52,10 @@ def plan_optimize(
         where: condition on partition columns that selects partitions.
         target_bytes: maximum total size of files that are merged into one. If None, this is
             `delta.targetFileSize` or, if that isn't set, `DEFAULT_TARGET_BYTES`.
-        min_bytes: minimum size of files that aren't compacted. If None, this is `target_bytes`.
+        min_bytes: size in bytes below which a file is compacted. If None, this is `target_bytes`.
         max_deleted_rows_ratio: maximum ratio of deleted rows to all rows of a file. Files with a
             higher ratio are rewritten.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     started = current_time_ms()
     target = target_size(state, target_bytes)
@@ -108,7 +108,7 @@ def plan_zorder(
 
     Args:
         columns: names of columns, or dotted paths of nested fields.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     started = current_time_ms()
     if state.clustering_columns:

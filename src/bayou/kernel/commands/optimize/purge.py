@@ -1,4 +1,4 @@
-"""REORG: plans of APPLY (PURGE), which removes deleted rows and dropped columns from files."""
+"""Plans of REORG ... APPLY (PURGE), which removes deleted rows and dropped columns from files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def plan_purge(
     Args:
         where: condition on partition columns that selects partitions. If None, all are selected.
         target_bytes: maximum size of a new file. If None, this is the table's target file size.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
 
     def select(files: Sequence[ScanFile], row_tracking: frozenset[str]) -> Iterator[ScanFile]:
@@ -82,7 +82,7 @@ def plan_reorg(
     Args:
         where: condition on partition columns that selects partitions. If None, all are selected.
         purges: value of the operation parameter `applyPurge` in the history.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
         select: function that returns the files to rewrite. Its arguments are the live files of the
             partitions that `where` selects, and the names of the materialized row tracking columns.
     """

@@ -1,7 +1,7 @@
 """Execution and commits of planned file rewrites.
 
-A plan stays in the process that commits. Its items (`RewriteTask`) may run in other processes. By
-default, `run_plan` runs them in threads. It commits the results of the items in batches.
+A plan stays in the process that commits. The items of the plan (`RewriteTask`) run in threads by
+default, or in other processes. `run_plan` commits the results of the items in batches.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RewritePlan:
 
     Attributes:
         where: condition that selected the partitions. If None, all partitions were selected.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
         items: disjoint groups of files. The files of a group are rewritten together.
         considered: number of live files in the selected partitions.
         partitions: number of partitions with rewritten files.

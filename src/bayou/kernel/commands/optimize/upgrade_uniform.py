@@ -171,8 +171,8 @@ def _rewrite(
 ) -> OptimizeMetrics:
     """Rewrite files until the tag `ICEBERG_COMPAT_VERSION` of all files is `version`.
 
-    The first rewrite includes all files. Later rewrites include only files that other writers have
-    added concurrently. Returns the metrics of the first rewrite.
+    Returns the metrics of the first rewrite. Later rewrites include only files that other writers
+    have added since the first rewrite.
     """
     first: OptimizeMetrics | None = None
     for _ in range(_MAX_REWRITES):

@@ -24,10 +24,10 @@ CLUSTERING_PROVIDER = "liquid"
 """`clusteringProvider` of clustered files, as in delta-spark."""
 
 CUBE_BYTES = 150 << 30
-"""Maximum size of a new cube, as in delta-spark."""
+"""Maximum size of a new cube in bytes, as in delta-spark."""
 
 LARGE_CUBE_BYTES = 100 << 30
-"""Minimum size of cubes that aren't rewritten, as in delta-spark."""
+"""Size in bytes from which a cube is large and isn't rewritten, as in delta-spark."""
 
 _ID = "ZCUBE_ID"
 _COLUMNS = "ZCUBE_ZORDER_BY"

@@ -89,7 +89,7 @@ def begin_delete(
         history_predicate: the condition to record in the history. If None, `where` is recorded.
         transaction_id: transaction identifier (application id, version) of the commit. If no row
             matches, nothing is committed, not even the transaction identifier.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     return RowOperation.begin(
         engine,

@@ -71,7 +71,7 @@ class RowOperation:
             default_predicate: operation parameter `predicate` in the history if `where` is None.
             history_predicate: the condition to record in the history. If None, `where` is recorded.
             transaction_id: transaction identifier (application id, version) of the commit.
-            time_zone: time zone of partition timestamps that have no time zone in the log.
+            time_zone: time zone of timestamp partition values that are stored without a time zone.
         """
         started = time.perf_counter()
         predicate = parse_predicate(where) if isinstance(where, str) else where

@@ -114,8 +114,8 @@ def apply_row_changes(
             indexes `FileChange.updated`.
         updated_rows: function that is passed instead of `new_versions` if the updated rows don't
             depend on the old rows. In this case, the old rows aren't read.
-        assigned: columns that get new values in all updated rows. For other partition columns, the
-            new files get the same timestamp strings as the old file if they have no time zone.
+        assigned: columns that get new values in all updated rows. For other partition columns, new
+            files get the old file's timestamp strings if these strings have no time zone.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change

@@ -94,7 +94,7 @@ def begin_update(
     Args:
         history_predicate: the condition to record in the history. If None, `where` is recorded.
         transaction_id: transaction identifier (application id, version) of the commit.
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     if not values:
         raise ArgumentError(

@@ -27,7 +27,7 @@ class RowChangeState(PickledTask):
 
     Attributes:
         deletion_vectors: whether deletion vectors may be written (`delta.enableDeletionVectors`).
-        time_zone: time zone of partition timestamps that have no time zone in the log.
+        time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
 
     transaction_state: TransactionState

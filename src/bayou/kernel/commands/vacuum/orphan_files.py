@@ -1,8 +1,8 @@
 """Listing of a table's folder, and comparison with the referenced files.
 
-Memory holds only the unreferenced files and one batch of candidates. Any process can list a range
-of paths (`ListingRange`) and compare it with the hashes of the referenced files. Alternatively, an
-inventory of the object store replaces the listing (`filter_inventory`).
+Memory holds only the unreferenced files and one batch of files to compare. Any process can list a
+range of paths (`ListingRange`) and compare it with the hashes of the referenced files. An inventory
+of the object store can replace the listing (`filter_inventory`).
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class TableWrite:
         description: description of a new table, or of a table whose definition is replaced.
         reads: conditions that select the rows of the table from which the written rows were
             computed. A row is selected if one of the conditions is true; None is always true.
-        time_zone: time zone of partition timestamps that have no time zone in the log. It is used
-            to compare these timestamps with new rows, `replace_where` and `reads`.
+        time_zone: time zone of timestamp partition values that are stored without a time zone. It
+            is used to compare these timestamps with new rows, `replace_where` and `reads`.
     """
 
     table: str

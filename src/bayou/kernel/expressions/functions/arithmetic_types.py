@@ -91,7 +91,10 @@ def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> An
 
 
 def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalType, DecimalType]:
-    """Return the decimal types of two operands; the constant 5, for example, gets decimal(1,0)."""
+    """Return the decimal types of two operands.
+
+    An integer constant gets the precision of its digits: the type of 5 is decimal(1,0).
+    """
     types = []
     for expression, data_type in zip(call.arguments, (left, right), strict=True):
         if isinstance(expression, Literal) and type(expression.value) is int:

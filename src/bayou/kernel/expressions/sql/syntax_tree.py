@@ -1,4 +1,4 @@
-"""Sqlglot's syntax tree of an SQL expression."""
+"""Parsing of an SQL expression to sqlglot's syntax tree."""
 
 from __future__ import annotations
 
