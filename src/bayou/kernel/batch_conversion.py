@@ -211,7 +211,11 @@ def _conform_map(
 
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
-    """Return the offsets of the lists in `array.flatten()`, which omits elements of null lists."""
+    """Return the start offset of each list in `array.flatten()`, followed by the end offset.
+
+    These offsets can differ from the offsets of `array`, because `flatten` omits the elements of
+    null lists.
+    """
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])

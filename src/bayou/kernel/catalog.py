@@ -120,7 +120,10 @@ class CommittingCatalog(Catalog, Protocol):
         ...
 
     def published(self, table: str, version: int) -> None:
-        """Report that all commits up to a version are published, so the catalog can drop them."""
+        """Report that all commits up to and including `version` are published.
+
+        The catalog can then drop these commits.
+        """
         ...
 
 

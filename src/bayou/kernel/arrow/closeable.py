@@ -27,7 +27,8 @@ class CloseableIterator(Iterator[_T_co]):
         items: the iterable. Closing this object calls the `close` method of the iterable's
             iterator if there is one.
         sources: iterators that `items` reads from. They are closed in order, after `items`. Pass
-            them if `items` is a generator: its `finally` blocks don't run before it has started.
+            them if `items` is a generator: closing a generator that hasn't started doesn't run
+            its `finally` blocks.
 
     Examples:
         >>> with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:

@@ -46,7 +46,10 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class _Compute(LazyModule):
-    """`pyarrow.compute` with functions that accept Python values without importing pandas."""
+    """`pyarrow.compute`, with functions that convert Python values without importing pandas.
+
+    pyarrow's own conversion of a Python value imports pandas.
+    """
 
     def __init__(self) -> None:
         super().__init__("pyarrow.compute")

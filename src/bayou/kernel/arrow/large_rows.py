@@ -1,6 +1,6 @@
-"""Slices of a batch's rows whose results fit into Arrow arrays.
+"""Division of rows into slices, so that the result of an operation on a slice fits into Arrow.
 
-An Arrow string array with 32-bit offsets holds at most 2 GiB. An operation on a batch can exceed
+An Arrow string array with 32-bit offsets holds at most 2 GiB. The result of an operation can exceed
 this limit: a join repeats rows, and an expression can create long strings.
 """
 
@@ -18,9 +18,9 @@ _INDEX = pa.int64()
 
 
 def taken_sizes(columns: Iterable[pa.Array[Any]], indices: Any) -> Any:
-    """Return the approximate size in bytes of each row that `take(indices)` returns.
+    """Return the approximate size in bytes of each row that `indices` selects from `columns`.
 
-    The time depends on the number of indices, not on the number of rows in `columns`.
+    The running time depends on the number of indices, not on the number of rows in `columns`.
 
     Returns:
         One integer if all rows have the same size. Otherwise an int64 array without nulls.
@@ -73,14 +73,14 @@ def slices_by_size(sizes: Any, count: int, max_bytes: int) -> Iterator[tuple[int
 def computed_in_slices(
     offset: int, length: int, compute: Callable[[int, int], _ResultT]
 ) -> Iterator[_ResultT]:
-    """Yield `compute(offset, length)`, in several results if one result is too large for Arrow.
+    """Compute the rows of a slice, and yield them as one or several results.
 
-    If the result is too large, the slice is divided in half, and the two halves are computed in
-    the same way.
+    If a result is too large for an Arrow array, the slice is divided in half. Both halves are then
+    computed in the same way.
 
     Args:
-        compute: function that computes the rows of a slice from the offset and the length of the
-            slice.
+        offset, length: offset and length of the slice.
+        compute: function that computes the rows of a slice from its offset and length.
     """
     try:
         result = compute(offset, length)
@@ -158,7 +158,7 @@ def _has_offsets(kind: Any) -> bool:
 
 
 def _has_average_size(kind: Any) -> bool:
-    """Whether each value of a type counts with the average size of the array's values."""
+    """Whether values of a type are assumed to have equal sizes: the average size in the array."""
     types = pa.types
     return (
         types.is_fixed_size_list(kind)

@@ -79,12 +79,12 @@ def read_checkpoint_adds(
 
     Args:
         columns: fields of `ADD_TYPE` to read. Statistics are read only if `stats` is one of them.
-        parsed: type of `stats_parsed` to read, with physical names; None to read statistics only
-            as JSON.
+        parsed: type with which `stats_parsed` is read, with physical names. If None, statistics
+            are read only as JSON.
         forms: forms of statistics to look for, the preferred form first. The first form that has
             values in the first batch is read for all batches. If the first batch has no
             statistics, the form is selected for each batch separately.
-        as_json: whether to convert `stats_parsed` to JSON.
+        as_json: whether to convert statistics that are read from `stats_parsed` to JSON.
     """
     fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]
     if "stats" not in columns:

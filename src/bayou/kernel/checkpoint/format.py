@@ -41,8 +41,8 @@ class CheckpointFormat:
             (`delta.checkpoint.writeStatsAsStruct`).
         partitions: types of `add.partitionValues_parsed` by physical name; empty if the field isn't
             written.
-        source_type: type to read `stats_parsed` with if the previous checkpoint has no statistics
-            as JSON.
+        source_type: Arrow type with which `stats_parsed` is read from the previous checkpoint. It
+            is read only if the previous checkpoint has no statistics as JSON.
     """
 
     as_json: bool
