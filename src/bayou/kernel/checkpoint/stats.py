@@ -114,7 +114,7 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
     """Return the first `count` leaf fields, inside their enclosing structs.
 
     Returns:
-        The fields, and the number of leaf fields that are missing to reach `count`.
+        The fields, and `count` minus the number of returned leaf fields.
     """
     selected: list[StructField] = []
     for field in fields:
@@ -130,9 +130,10 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
 
 
 def _json_field(field: Any) -> Any:
-    """Return the field to parse JSON with: dates and timestamps as strings, float as double.
+    """Return `field` with the type that the JSON parser returns for it.
 
-    JSON parsers don't support dates and timestamps, or parse them slowly.
+    The JSON parser returns dates and timestamps as strings, because JSON parsers don't support
+    these types or parse them slowly. It returns floats as doubles.
     """
     kind = field.type
     if pa.types.is_struct(kind):

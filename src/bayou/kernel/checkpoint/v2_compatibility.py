@@ -30,7 +30,7 @@ from bayou.protocol.file_names import (
 
 
 def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | None:
-    """Copy the top-level file of the newest checkpoint of `state` to a classic name.
+    """Copy the top-level file of the checkpoint in `state.log_segment` to a classic name.
 
     The copy references the same sidecars.
 

@@ -43,8 +43,8 @@ def finish_checkpoint(
 ) -> None:
     """Write the checkpoint hint. All files of the checkpoint must already be written.
 
-    Also write the version checksum if it is missing. If an existing checksum has other totals than
-    `totals`, log a warning.
+    Also write the version checksum if it is missing. If an existing checksum and `totals` differ,
+    log a warning.
 
     Args:
         totals: number and total size of the live files in the checkpoint.
@@ -120,8 +120,8 @@ def load_for_checkpoint(
     """Load a version in order to write its checkpoint.
 
     Raises:
-        ArgumentError: the version of a catalog-managed table isn't published (PROTOCOL.md,
-            Maintenance Operations on Catalog-managed Tables).
+        ArgumentError: the catalog has ratified a commit up to this version that isn't published
+            yet (PROTOCOL.md, Maintenance Operations on Catalog-managed Tables).
         UnsupportedFeatureError: the table has an unknown feature, which may require additional
             actions in checkpoints.
         TablePropertyError: a property of checkpoints has an invalid value.

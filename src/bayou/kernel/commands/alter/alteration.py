@@ -48,7 +48,7 @@ class Alteration:
     tags: Mapping[str, str] | None = None
 
     def check(self, change: Callable[[TransactionBuilder], TransactionBuilder]) -> None:
-        """Validate changes as `commit` does, but don't commit them."""
+        """Validate the changes that `change` adds to the builder, without a commit."""
         change(self._builder()).build(self.engine)
 
     def commit(

@@ -245,9 +245,9 @@ def change_metadata(
     *,
     engine_info: str,
 ) -> AlterationMetrics:
-    """Add entries to a column's metadata, or replace them.
+    """Add entries to a column's metadata; an existing entry with the same key is replaced.
 
-    Except for the comment, entries that the protocol or Spark defines can't be changed.
+    The comment can be changed. Other entries that the protocol or Spark defines can't be changed.
     """
     path = resolve_path(state.path, state.schema, path)
     _check_can_have_comment(state, path)

@@ -118,7 +118,8 @@ class NewColumn:
     Attributes:
         path: path of the new column or nested field.
         field: type and metadata of the column; the name is taken from the path.
-        default: SQL of the default for future rows that don't provide the column.
+        default: SQL expression for the column's value in new rows that don't provide the column;
+            None for NULL.
         position: name of the preceding field. An empty string is the first position, None the last.
     """
 
