@@ -75,8 +75,8 @@ def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str])
     """Return `properties` with the two in-commit timestamp enablement properties of `others`.
 
     These properties are the version and the time at which in-commit timestamps were enabled
-    (PROTOCOL.md, In-Commit Timestamps). If in-commit timestamps aren't enabled in both arguments,
-    `properties` is returned unchanged.
+    (PROTOCOL.md, In-Commit Timestamps). Unless both `properties` and `others` enable in-commit
+    timestamps, `properties` is returned unchanged.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):
         return dict(properties)
@@ -172,8 +172,9 @@ def clone(
             table that has data files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
-            then continue in the clone after the last batch that the clone contains. Identifiers of
-            a replaced table that aren't copied from the source get the version -1 (no version).
+            then continue in the clone after the last batch that the clone contains. An identifier
+            of a replaced table that isn't copied from the source gets the version -1, as if its
+            application had never written to the table.
         run_copies: function that copies the files of a deep clone in other processes. If None, this
             process copies them.
 
@@ -253,8 +254,8 @@ def _withdrawn(
 ) -> list[TransactionIdentifier]:
     """Return an identifier with the version -1 for each application of a replaced table.
 
-    Applications in `copied` are skipped. A `txn` action can't be removed from a log. The version -1
-    means that the application has never written to the table.
+    Applications in `copied` are skipped. The version -1 means that the application has never
+    written to the table. It is needed because a `txn` action can't be removed from a log.
     """
     known = {} if existing is None else existing.transactions
     applications = sorted(known.keys() - copied.keys())

@@ -83,7 +83,8 @@ class FileCopy:
     """A file to copy.
 
     Attributes:
-        table: path of the source table.
+        table: path of the source table, for error messages.
+        source, destination: absolute paths of the file and of the copy, not URL-encoded.
         size: size of the file according to the log; None if the log doesn't have it.
     """
 

@@ -1,7 +1,7 @@
 """The log of Structured Streaming's file sink (`_spark_metadata`), which lists committed files.
 
-The log has one file for each batch, whose name is the number of the batch. The file consists of a
-version line (`v1`) and one JSON line for each data file. A file `<number>.compact` also contains
+The log has one file for each batch. The name of this file is the batch number. The file consists of
+a version line (`v1`) and one JSON line for each data file. A file `<number>.compact` also contains
 all earlier batches.
 """
 

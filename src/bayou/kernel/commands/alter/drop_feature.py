@@ -146,8 +146,8 @@ def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, 
     """Delete the versions that use the feature, or raise an error that says how long to wait.
 
     Args:
-        changed: whether this command itself has removed the feature's traces. If True, an older
-            version that uses the feature was the latest until now, so it can't be deleted yet.
+        changed: whether this command has just removed the feature's traces. If True, the version
+            before this command still uses the feature. This version is too new to be deleted.
     """
     _barrier(dropping)
     if changed:

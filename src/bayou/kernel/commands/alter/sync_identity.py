@@ -73,6 +73,9 @@ def _mark(column: IdentityColumn, furthest: int) -> int | None:
 
 
 def _generated_value(column: IdentityColumn, value: int) -> int:
-    """Return `value`, rounded in the direction of the step to a value that the column generates."""
+    """Return the first value that the column generates at or after `value`.
+
+    "After" means higher if the column's step is positive, and lower if it is negative.
+    """
     steps = -(-(value - column.start) // column.step)
     return column.start + column.step * steps
