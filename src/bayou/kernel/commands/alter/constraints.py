@@ -43,6 +43,8 @@ def check_rows(
     """Check that a new CHECK constraint is true for every row; reads all files.
 
     Args:
+        name, sql: name and SQL condition of the constraint, for error messages.
+        predicate: the resolved condition.
         time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     used = list(dict.fromkeys(path[0].lower() for path in referenced_columns(predicate)))

@@ -121,6 +121,8 @@ class FeatureRemoval:
             use it.
         needs_history: whether readers still need the feature for older versions of the table. If
             True, the older versions must be protected or deleted.
+        properties: table properties that are removed together with the feature.
+        domain: metadata domain that is removed together with the feature; None if there is none.
     """
 
     remove_traces: _Traces | None = None

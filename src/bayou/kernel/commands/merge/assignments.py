@@ -38,8 +38,8 @@ class Assignment:
     Attributes:
         path: path of the column or nested field in the table's schema after the merge.
         value: resolved expression over joined rows.
-        keeps_fields: whether fields of the column that the assigned struct lacks keep their current
-            values. If False, these fields become NULL.
+        keeps_fields: what happens if the column is a struct and the assigned struct lacks some of
+            its fields. If True, these fields keep their current values. If False, they become NULL.
     """
 
     path: tuple[str, ...]

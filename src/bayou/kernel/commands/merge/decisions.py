@@ -109,7 +109,7 @@ class FileDecisions:
 
 @dataclass(slots=True)
 class _FileParts:
-    """Decisions for a file, whose rows can be in several chunks; one part for each chunk."""
+    """Decisions for a file, with one part for each chunk that contains rows of the file."""
 
     file: ScanFile
     parts: list[tuple[Any, Any, Any]] = field(default_factory=list)
@@ -122,8 +122,8 @@ class Decisions:
 
     Args:
         read: scan state for reading `plan.condition_columns` and the row index.
-        rows: maximum number of target rows in a chunk. A source with more rows raises the maximum
-            to the number of source rows.
+        rows: maximum number of target rows in a chunk. If the source has more rows, the maximum is
+            the number of source rows.
     """
 
     def __init__(

@@ -249,8 +249,9 @@ class Matcher:
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """Yield pairs for which the condition is true, in the order of the target rows.
 
-        If the condition doesn't compare target columns with source columns, some pairs are omitted.
-        The yielded pairs still show which rows match, and whether a target row has several matches.
+        If no part of the condition compares target columns with source columns, some pairs are
+        omitted. Every matching row is still in at least one pair. If target rows have several
+        matches, at least one of these target rows is in several pairs.
         """
         if self.is_empty or target.num_rows == 0:
             return

@@ -283,9 +283,9 @@ class _Planner:
     def assignments(self, clause: MergeClause) -> tuple[Assignment, ...]:
         """Return the assignments of a clause.
 
-        Paths are spelled as in the target's schema. With schema evolution, paths of new columns are
-        spelled as in the source's schema. The same applies to all paths of `UPDATE SET *` and
-        `INSERT *`.
+        Paths are spelled as in the target's schema, with two exceptions under schema evolution:
+        paths of new columns, and all paths of `UPDATE SET *` and `INSERT *`, are spelled as in the
+        source's schema.
         """
         if clause.sets_all_columns:
             return tuple(self._all_columns(clause))
