@@ -215,7 +215,7 @@ def _map(target: TargetColumn, values: Any, value_type: MapType, target_type: Ma
 
 
 def _offsets(lists: Any) -> Any:
-    """Return the offsets of the lists in `lists.flatten()`, one more than there are lists."""
+    """Return the start offset of each list in `lists.flatten()`, followed by the end offset."""
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0))
     return pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
 

@@ -223,7 +223,10 @@ class TargetRows:
 
     @property
     def _bounded(self) -> MergeCondition:
-        """The ON condition with only those join keys whose source side is a plain column."""
+        """The ON condition, restricted to the join keys that compare a source column directly.
+
+        Keys for which the bounds of the source column can't be used are omitted, too.
+        """
         keys = tuple(key for key in self._condition.keys if self._is_ordered_column(key))
         return replace(self._condition, keys=keys, source_filter=None)
 

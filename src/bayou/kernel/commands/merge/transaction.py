@@ -48,8 +48,8 @@ class MergeOptions(TypedDict, total=False):
         started: start time of the merge (`time.perf_counter()`), before the source is read. It is
             used for the metrics only.
         transaction_ids: versions to record as transaction identifiers, by application id
-            (PROTOCOL.md, Transaction Identifiers). With such versions, the merge commits even if
-            no row changes.
+            (PROTOCOL.md, Transaction Identifiers). If there is at least one, the merge commits even
+            if no row changes.
         table_properties: table properties that the commit sets.
         counter: application id of a transaction identifier whose version the commit increments.
             Concurrent merges with the same counter conflict.
@@ -178,6 +178,7 @@ class MergeTransaction:
         Args:
             changes: combined changes of all workers.
             clause_counts: pairs of a clause and the number of rows that it updates or deletes.
+            source_rows: number of source rows, for the metrics; None if unknown.
             source_seconds: time for reading the source into memory, for the metrics.
         """
         elapsed = time.perf_counter() - self.started

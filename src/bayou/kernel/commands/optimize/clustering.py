@@ -45,9 +45,10 @@ def plan_clustering(
     Args:
         full: whether to also rewrite files that were clustered by columns other than the table's
             current clustering columns.
-        cube_bytes: maximum size of a new cube, unless `large_cube_bytes` is larger.
-        large_cube_bytes: size from which a cube is large and isn't rewritten. If it is larger than
-            `cube_bytes`, it is also the maximum size of a new cube.
+        target_bytes: target size of new files. If None, this is the table's target file size.
+        cube_bytes: maximum size of a new cube. If `large_cube_bytes` is larger, it is the maximum
+            instead.
+        large_cube_bytes: size from which a cube is large. Large cubes aren't rewritten.
     """
     started = current_time_ms()
     target = target_size(state, target_bytes)

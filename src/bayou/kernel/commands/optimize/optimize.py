@@ -32,7 +32,7 @@ from bayou.protocol.schema import StructType
 from bayou.protocol.sql import unquoted_identifier
 
 DEFAULT_TARGET_BYTES = 128 << 20
-"""Default size of new files, if neither the caller nor `delta.targetFileSize` sets it."""
+"""Target size of new files in bytes, if neither the caller nor `delta.targetFileSize` sets it."""
 
 
 def plan_optimize(
@@ -108,6 +108,8 @@ def plan_zorder(
 
     Args:
         columns: names of columns, or dotted paths of nested fields.
+        where: condition on partition columns that selects partitions. If None, all are selected.
+        target_bytes: target size of new files. If None, this is the table's target file size.
         time_zone: time zone of timestamp partition values that are stored without a time zone.
     """
     started = current_time_ms()

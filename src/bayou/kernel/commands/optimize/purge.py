@@ -82,6 +82,7 @@ def plan_reorg(
     Args:
         where: condition on partition columns that selects partitions. If None, all are selected.
         purges: value of the operation parameter `applyPurge` in the history.
+        target_bytes: maximum size of a new file. If None, this is the table's target file size.
         time_zone: time zone of timestamp partition values that are stored without a time zone.
         select: function that returns the files to rewrite. Its arguments are the live files of the
             partitions that `where` selects, and the names of the materialized row tracking columns.

@@ -140,7 +140,7 @@ def run_plan(
 
 
 def planned_metrics(plan: RewritePlan, limits: RewriteLimits | None = None) -> OptimizeMetrics:
-    """Return the metrics of a dry run, which count the files to remove, but no new files."""
+    """Return the metrics of a dry run. They count the files to remove, but no new files."""
     unwritten = [RewriteResult(item=item, added=()) for item in plan.items]
     batches = _batches(plan.items, (limits or RewriteLimits()).batch_bytes)
     return _metrics(plan, unwritten, len(batches), None)
