@@ -80,7 +80,8 @@ def restore(
         target: the version to restore.
         timestamp: the timestamp that the user requested; the history records it. If the user
             requested a version, this is None.
-        ignore_missing_files: whether to skip the check that the version's files still exist.
+        ignore_missing_files: whether to skip the checks that the version's files still exist, and
+            that no running VACUUM may be deleting them.
         dry_run: whether to compute the metrics without a commit. The `version` of these metrics is
             the table's current version.
     """
@@ -165,7 +166,8 @@ def _configuration(target: TableState, latest: TableState) -> dict[str, str]:
 
     The names of the materialized row tracking columns aren't restored if row tracking is suspended
     in `target` and was dropped after `target`. In this case, row ids in restored files could equal
-    row ids of other live files. The columns get new names if row tracking is enabled again.
+    row ids of other live files. If row tracking is enabled again, the columns get new names, so the
+    old row ids in the files aren't read.
     """
     configuration = with_enablement_of(target.properties, latest.properties)
     dropped = any(configuration.get(k) != latest.properties.get(k) for k in _MATERIALIZED_COLUMNS)
@@ -205,10 +207,12 @@ def _restored_add(file: ScanFile, target: TableState) -> AddFile:
 def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
     """Return the files of `target` that are live in both versions, but with different row ids.
 
-    Row ids differ if row tracking was dropped after `target`, and perhaps enabled again. The
-    restore must add these files again with their row ids in `target`. Otherwise, files could lack
-    row ids, or several rows could have the same row id. This also applies if row tracking is
-    supported but disabled in `target`, because it may be enabled later.
+    Row ids differ if row tracking was dropped after `target`. It may have been enabled again since
+    then. The restore must add these files again with their row ids in `target`. Otherwise, files
+    could lack row ids, or several rows could have the same row id.
+
+    If row tracking is supported but disabled in `target`, the files are returned, too, because row
+    tracking may be enabled later. If it is unsupported or suspended, the result is empty.
     """
     supported = features.ROW_TRACKING in features.writer_features(target.protocol)
     if not supported or target.table_properties.row_tracking_suspended:

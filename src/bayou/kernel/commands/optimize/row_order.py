@@ -175,7 +175,7 @@ class RowPositions:
     def cut_points(self, parts: int) -> pa.Array[Any]:
         """Split the curve into parts with about equal row counts.
 
-        Returns the first position of each part except for the first part.
+        Returns the positions at which the second part and all later parts start, ascending.
         """
         return _quantiles(self.sampled, parts)
 
@@ -300,8 +300,8 @@ def add_rows(
     """Add rows to buckets. Threads compute the positions of the rows and group them by bucket.
 
     Args:
-        cuts: the first position on the space-filling curve of each bucket except for the first
-            bucket, ascending.
+        cuts: positions on the space-filling curve at which the second bucket and all later buckets
+            start, ascending.
         memory_bytes: memory for the batches that the threads process. A low value limits the number
             of threads; there is always at least one.
     """
@@ -345,8 +345,8 @@ def _sorted(
 def in_order(rows: pa.Table, positions: pa.ChunkedArray[Any]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in the order of their positions, which must not be null.
 
-    An Arrow string array holds at most 2 GiB. Therefore, more than 1 GiB of rows are divided into
-    rows with low and with high positions, and both halves are sorted separately.
+    An Arrow string array holds at most 2 GiB. Therefore, if the rows have more than 1 GiB, they are
+    divided at a position, and the rows before and after this position are sorted separately.
     """
     if rows.nbytes <= _SORTED_BYTES:
         rows = rows.take(ascending_order(positions))
@@ -379,7 +379,10 @@ def ascending_order(positions: pa.ChunkedArray[Any]) -> pa.Array[Any]:
 
 
 def _with_indices(positions: pa.ChunkedArray[Any]) -> Any:
-    """Combine each position and its index into an integer; return a NumPy array, or None."""
+    """Combine each position and its index into an integer; return the integers as a NumPy array.
+
+    Return None if NumPy isn't installed, or if an integer would have more than 63 bits.
+    """
     try:
         import numpy as np
     except ImportError:
@@ -480,7 +483,7 @@ def _bounds(values: pa.Array[Any], ranges: int) -> pa.Array[Any]:
 def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
     """Split ascending values into `parts` parts of equal size.
 
-    Returns the distinct first values of all parts except for the first part.
+    Returns the first values of the second part and all later parts, without duplicates.
     """
     indices = sorted({i * len(ordered) // parts for i in range(1, parts)})
     starts = ordered.take(pa.array(indices, pa.int64())) if len(ordered) else ordered

@@ -32,9 +32,9 @@ _BUCKETS_PER_FILE = 8
 """Number of buckets of a new file. With more buckets, sorting a bucket needs less memory."""
 
 _MAX_BUCKETS = 4096
-"""Maximum number of buckets, because each process that runs `split_item` buffers all buckets.
+"""Maximum number of buckets; with more new files than this, each new file has one bucket.
 
-If there are more new files than this, each new file has one bucket.
+The number is limited, because each process that runs `split_item` buffers all buckets.
 """
 
 
@@ -45,8 +45,8 @@ class OrderedParts:
     Can be pickled.
 
     Attributes:
-        cuts: the first position on the space-filling curve of each bucket except for the first
-            bucket, ascending.
+        cuts: positions on the space-filling curve at which the second bucket and all later buckets
+            start, ascending.
         num_files: number of new files.
     """
 

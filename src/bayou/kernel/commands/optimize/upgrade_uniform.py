@@ -63,7 +63,8 @@ def upgrade_uniform(
             size.
 
     Returns:
-        The metrics of the rewrite. `version` is the table's version after the whole command.
+        The metrics of the rewrite. Their attribute `version` is the version of the Delta table
+        after the whole command.
 
     Raises:
         IcebergCompatError: the table violates a rule of the version.

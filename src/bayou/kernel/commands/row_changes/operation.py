@@ -68,7 +68,10 @@ class RowOperation:
         """Start the operation on a version of a table.
 
         Args:
-            default_predicate: operation parameter `predicate` in the history if `where` is None.
+            where: condition on the rows to change. If None, all rows are changed.
+            default_predicate: operation parameter `predicate` in the history if neither `where` nor
+                `history_predicate` is set.
+            assigned: new values by column name, for an UPDATE; None for a DELETE.
             history_predicate: the condition to record in the history. If None, `where` is recorded.
             transaction_id: transaction identifier (application id, version) of the commit.
             time_zone: time zone of timestamp partition values that are stored without a time zone.

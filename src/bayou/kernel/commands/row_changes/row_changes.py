@@ -114,8 +114,9 @@ def apply_row_changes(
             indexes `FileChange.updated`.
         updated_rows: function that is passed instead of `new_versions` if the updated rows don't
             depend on the old rows. In this case, the old rows aren't read.
-        assigned: columns that get new values in all updated rows. For other partition columns, new
-            files get the old file's timestamp strings if these strings have no time zone.
+        assigned: names of the columns that get new values in all updated rows. Other partition
+            columns keep their values: if the log has such a value as a timestamp string without a
+            time zone, new files get the same string.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change
@@ -257,8 +258,8 @@ class _RowChangeWriter:
 
         Some writers record a row count that is too low. A change could then remove a file that
         still has live rows. Therefore, the count in the statistics is used only if it is greater
-        than all row indexes in `deleted` and than the length of `deleted`. Otherwise, the Parquet
-        footer is read.
+        than each row index in `deleted`, and greater than the number of deleted rows. Otherwise,
+        the row count is read from the Parquet footer.
 
         Args:
             deleted: row indexes of the rows that are deleted after the change.
@@ -309,6 +310,7 @@ class _RowChangeWriter:
         """Yield the copied rows of a file and the new versions of its updated rows.
 
         Args:
+            removed: row indexes of the deleted and updated rows.
             only: row indexes of the rows to read. If None, all rows are read.
             copies: whether the rows that don't change are copied.
         """
@@ -325,7 +327,7 @@ class _RowChangeWriter:
     def _with_partition_strings(
         self, change: FileChange, rows: pa.RecordBatch, assigned: Collection[str] = ()
     ) -> pa.RecordBatch:
-        """Add the file's timestamp partition values without a time zone to the schema metadata.
+        """Record the file's timestamp partition values without a time zone in schema metadata.
 
         New files that contain the rows then get the same strings as partition values.
 
