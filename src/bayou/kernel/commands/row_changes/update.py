@@ -59,7 +59,8 @@ def update(
 ) -> UpdateMetrics:
     """Update rows and commit; if no row matches, nothing is committed.
 
-    The docstring of the function `delete` describes how matching rows are found. If
+    Partition values and statistics exclude files without matching rows. In the other files, only
+    the columns of the condition are read to find the matching rows. If
     `delta.enableDeletionVectors` is set, deletion vectors mark the old rows, and only updated rows
     are written. If it isn't set, the files with matching rows are rewritten.
 

@@ -108,6 +108,7 @@ class ListingFilter:
     """Finds the unreferenced files in a listing. Batches can be added in any order.
 
     Args:
+        root: the table's path.
         before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
     """
 
@@ -285,7 +286,8 @@ def filter_inventory(
     Args:
         listing_range: a range that covers all paths of the table.
         listed: batches of `LISTING_SCHEMA` with unique paths; folders may have a trailing slash.
-        spellings: other forms of the table's path that the inventory may use, such as `s3a://`.
+        spellings: other URIs of the table's folder with which paths in the inventory may begin,
+            such as `s3a://bucket/table`.
     """
     listing_filter = listing_range.filter(referenced)
     for batch in listed:

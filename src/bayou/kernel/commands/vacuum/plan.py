@@ -107,7 +107,11 @@ def plan_full(
 
 
 def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
-    """Plan the deletion of the files that commits removed before the time `before` (ms)."""
+    """Plan the deletion of the files that commits removed before a time.
+
+    Args:
+        before: the time in milliseconds since the epoch.
+    """
     table = state.path
     end = last_version_at_or_before(engine, state, before)
     last = _last_vacuum(engine, table)
@@ -185,7 +189,8 @@ def record_lite(engine: Engine, table: str, version: int) -> None:
     """Write `_last_vacuum_info`, which the next lite vacuum of Bayou or delta-spark reads.
 
     Args:
-        version: newest version that this vacuum covers. The next lite vacuum begins after it.
+        version: newest version that this vacuum covers. The next lite vacuum begins with the
+            following version.
     """
     info = _LastVacuum(latest_commit_version_outside_of_retention_window=version)
     engine.files.put(f"{log_path(table)}/{_LAST_VACUUM}", msgspec.json.encode(info))

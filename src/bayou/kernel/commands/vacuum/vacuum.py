@@ -121,7 +121,8 @@ def vacuum(
             faster, but doesn't find files that no commit references.
         enforce_retention_duration: whether to reject a retention period that is shorter than the
             table property.
-        catalog: catalog of a managed table; it must permit VACUUM.
+        catalog: catalog of a catalog-managed table, which must permit VACUUM; None for any other
+            table.
         delete_files: function that deletes the files in other processes. If None, threads of this
             process delete them.
         list_ranges: function that lists the folder in other processes. If None, this process lists
