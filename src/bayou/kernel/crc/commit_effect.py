@@ -30,7 +30,7 @@ class FileChanges:
     """Sizes and deleted rows of the files that a commit adds and removes.
 
     Attributes:
-        added: sizes in bytes of the files that `add` actions with `dataChange` true add.
+        added: sizes in bytes of the files of `add` actions with `dataChange` true.
         removed: sizes in bytes of the removed files.
         added_deleted: number of deleted rows of each file in `added` that has a deletion vector.
         removed_deleted: number of deleted rows of each file in `removed` that has a deletion
@@ -93,7 +93,7 @@ class CommitEffect:
     Attributes:
         protocol, metadata: the new protocol and metadata; None if the commit doesn't change them.
         metadata_before: metadata of the previous version; None if unknown. A checksum of the
-            previous version with other metadata isn't used.
+            previous version isn't used if it has different metadata.
         info_before: `commitInfo` of the previous version; None if unknown.
         domains: domain metadata that the commit sets, including removed domains.
     """
@@ -123,9 +123,9 @@ class CommitEffect:
         """Create the effect of a commit from its actions.
 
         Args:
-            actions: actions of the commit. File actions that are counted in `files` are left out.
-            files: file actions of the commit that are counted already. The file actions in
-                `actions` are added to this object. If None, `actions` contains all file actions.
+            actions: actions of the commit, without the file actions that are counted in `files`.
+            files: counts of file actions of the commit. The file actions in `actions` are added to
+                this object. If None, `actions` contains all file actions.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None

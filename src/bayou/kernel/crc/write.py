@@ -75,7 +75,7 @@ def write_checksum(
 
 
 def put_checksum(engine: Engine, table: str, version: int, checksum: VersionChecksum) -> None:
-    """Write a checksum file, unless the version has one."""
+    """Write a checksum file; do nothing if the version already has one."""
     engine.files.put_if_absent(_path(table, version), version_checksum.encode(checksum))
 
 

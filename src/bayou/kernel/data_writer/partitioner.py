@@ -23,8 +23,8 @@ _PIECE_ROWS = 1 << 17
 _ZONELESS_KEY = b"bayou.partition_texts"
 """Key in a batch's schema metadata for timestamp partition values without a time zone.
 
-The value is a JSON object: logical name of the partition column -> the rows' value in this column
-as UTC string -> the string of this value in the log.
+The metadata value is a nested JSON object. Its keys are the logical names of partition columns.
+Each inner object maps the partition value of the rows, as a UTC string, to the string in the log.
 """
 
 
@@ -52,14 +52,15 @@ def with_original_values(
     time_zone: str = "UTC",
     assigned: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """Add a file's timestamp partition values without a time zone to the schema metadata of rows.
+    """Record a file's timestamp partition values without a time zone in the rows' schema metadata.
 
-    If the rows are written to a new file, `PartitionSplitter` uses these strings as the partition
+    If the rows are written to a new file, `PartitionSplitter` uses the same strings as partition
     values of the new file.
 
     Args:
         values: the file's serialized partition values by physical name.
-        time_zone: the time zone in which the rows of the file were read.
+        time_zone: the time zone in which these partition values were interpreted when the rows were
+            read.
         assigned: columns with new values in these rows. New values are written with a time zone,
             even if they are equal to the old values.
     """

@@ -112,8 +112,8 @@ def row_group_ranges(
     A range of adjacent row groups is a tuple: index of the first row group, index after the last.
 
     Args:
-        only: row indexes of these rows in the file. If None, the whole range from `first` to `end`
-            is yielded.
+        only: row indexes of the rows whose row groups are selected. If None, the whole range from
+            `first` to `end` is yielded.
         first: index of the first row group to consider.
         end: index after the last row group to consider; None for the end of the file.
     """

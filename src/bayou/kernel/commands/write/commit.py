@@ -139,7 +139,8 @@ def commit_write(
     An append without rows is committed only if it creates the table or adds columns to it.
 
     Args:
-        write: the planned write. Its attribute `application` may differ from the planned one.
+        write: the write that was planned. `write.application` and `write.tags` may have been set
+            after the planning.
         catalog: the catalog that manages the table.
         planned: snapshot of the plan's read version; None to load it.
 
