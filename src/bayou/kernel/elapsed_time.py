@@ -6,10 +6,10 @@ import time
 
 
 class ElapsedTime:
-    """The time since this object was created.
+    """The time since this object was created, including time in which the machine was suspended.
 
-    The result is the longer time of two clocks. The monotonic clock may stop while the machine is
-    suspended. The wall clock can be changed.
+    Two clocks measure the time, and the longer time is used. The monotonic clock may stop while the
+    machine is suspended. The wall clock doesn't stop, but it can be changed.
     """
 
     __slots__ = ("_monotonic", "_wall")

@@ -189,7 +189,7 @@ _NO_DEFAULTS = CommitSettings()
 
 
 def commit_settings(engine: Engine) -> CommitSettings:
-    """Return the commit settings of an engine; if it has none, return empty settings."""
+    """Return the commit settings of an engine; empty settings if it isn't a `CommitDefaults`."""
     # isinstance would evaluate the property a second time, which reads the settings of a session.
     settings: CommitSettings = getattr(engine, "commit_settings", _NO_DEFAULTS)
     return settings

@@ -102,7 +102,8 @@ class FileSystemClient(Protocol):
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         """List the files of a folder, beginning with the first file whose path is >= `path`.
 
-        The folder is the parent of `path`. No file needs to exist at `path`.
+        The folder is the part of `path` before its last slash. If `path` ends with a slash, all
+        files of the folder are listed. No file needs to exist at `path`.
 
         The listing is lazy, sorted by the UTF-8 bytes of names, and not recursive. It contains no
         folders.

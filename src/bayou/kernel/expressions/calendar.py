@@ -1,8 +1,8 @@
 """Computes the year of a date, and formats dates and timestamps, for any year.
 
 Arrow supports only the years -32767 to 32767, and returns wrong results for other dates. The
-proleptic Gregorian calendar repeats after an era of 400 years. Therefore, dates are moved by whole
-eras before they are passed to Arrow.
+proleptic Gregorian calendar repeats every 400 years; such a period is called an era. Therefore,
+dates are moved by whole eras before they are passed to Arrow.
 """
 
 from __future__ import annotations
