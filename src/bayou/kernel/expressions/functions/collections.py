@@ -93,9 +93,10 @@ def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any]
     """Return a function that evaluates an access to an element of an array or map.
 
     Args:
-        first: index of the first element of an array. If 0, an index out of range is an error. If
-            1, an index out of range is an error, and negative indexes count from the end. If None,
-            the first element has the index 0, and an index out of range gives NULL.
+        first: rule for the indexes of an array. If 0, indexes start at 0, and an index out of range
+            is an error. If 1, indexes start at 1, negative indexes count from the end, and an index
+            out of range is an error. If None, indexes start at 0, and an index out of range gives
+            NULL.
         name: name of the SQL function, for error messages.
     """
 

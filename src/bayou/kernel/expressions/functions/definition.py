@@ -79,6 +79,7 @@ class Function:
             each argument: 1 if the result never decreases as the argument grows, -1 if the result
             never increases, 0 if the argument is a constant. It returns None if the result isn't
             monotonic.
+        constants: indexes of the arguments that must be constants.
         exact: whether every result equals Spark's result, including the last digit.
     """
 
@@ -100,6 +101,7 @@ class Macro:
 
     Attributes:
         count: minimum and maximum number of arguments.
+        expand: function that returns the other expression, from the arguments of the call.
     """
 
     name: str

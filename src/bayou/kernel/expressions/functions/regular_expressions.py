@@ -61,9 +61,11 @@ class GroupedPattern:
     Attributes:
         continued: the same pattern, in which `^` never matches. It is used for a search that
             continues in the middle of a string.
-        numbers: the number of each group in the RE2 pattern, by group name.
+        numbers: mapping from the name of a group (`g1`, `e1`, ...) to its number in the RE2
+            pattern.
         groups: number of groups in the Java pattern.
-        ends: numbers of the Java groups that contain the `$`, for each group `e1`, `e2`, ...
+        ends: mapping from each group `e1`, `e2`, ... to the numbers of the Java groups that contain
+            its `$`.
         starts: whether the pattern contains `^`.
     """
 

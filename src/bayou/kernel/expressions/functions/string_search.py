@@ -187,7 +187,11 @@ _NOTHING = r"[^\x{0}-\x{10FFFF}]"
 def _parse_replacement(
     call: Call | None, pattern: GroupedPattern, replacement: str
 ) -> list[str | int]:
-    """Split a replacement into literal strings and group numbers."""
+    """Split a replacement, such as `$1-$2`, into literal strings and numbers of Java groups.
+
+    Args:
+        call: the call for error messages; None if the replacement was already checked.
+    """
     parts: list[str | int] = []
     position = 0
     while position < len(replacement):

@@ -183,9 +183,10 @@ def _spaces(n: int) -> str:
 
 
 def _check_length(name: str, length: int, string: str = "") -> None:
-    """Raise an error if the result exceeds the maximum length and is longer than the argument.
+    """Raise an error if the result is too long; a result as long as the argument is never too long.
 
     Args:
+        name: name of the SQL function.
         length: length of the result.
         string: the argument.
     """
