@@ -76,7 +76,8 @@ def resolve_literal(literal: Literal, other: DataType | None) -> Literal:
 
     Args:
         other: type of the operand with which the literal is compared. A string literal is parsed as
-            this type. If None, the literal isn't compared.
+            this type or a wider type, for example as a double if this type is a decimal. If None,
+            the literal isn't compared.
     """
     value = literal.value
     if value is None:

@@ -44,7 +44,7 @@ class IcebergStatus:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """Properties of a data file that the Delta log and the Iceberg metadata both record."""
+    """Properties of a data file that are compared between the Delta log and Iceberg metadata."""
 
     size: int
     partition: str  # as a string, because NaN isn't equal to itself

@@ -173,9 +173,9 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node without regard to `negate`, except for LIKE and ILIKE.
+        """Translate a node, and ignore its argument `negate`, which the caller applies.
 
-        The caller applies `negate` of all other nodes.
+        Nodes for LIKE and ILIKE are an exception: `negate` is applied here.
         """
         match node:
             case exp.And():
