@@ -67,6 +67,8 @@ class CheckpointPart(PickledTask):
         split: the row groups to read from the previous checkpoint.
         seen_keys: log-replay keys (path and deletion vector id) of the files that commits after
             the previous checkpoint added or removed; these files are omitted.
+        schema, partition_columns, configuration: the table's schema, partition columns and table
+            properties.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
             `deletionTimestamp` are omitted.
         sidecar: whether the file is a sidecar.

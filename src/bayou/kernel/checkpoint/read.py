@@ -267,7 +267,11 @@ def _check_sidecars(
 
 
 def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
-    """Return the file status of a sidecar; raise if the sidecar isn't in the sidecar directory."""
+    """Return the file status of a sidecar, which is in the directory `_delta_log/_sidecars`.
+
+    The path in the checkpoint is used only for the file name. Raise an error if it has no file name
+    or contains `..`.
+    """
     path = decode_data_file_uri(sidecar.path)
     name = path.rsplit("/", 1)[-1]
     if ".." in path.split("/") or name in ("", "."):

@@ -32,6 +32,7 @@ class Alteration:
     """The commit of an ALTER TABLE command, based on one version of a table.
 
     Attributes:
+        parameters: `operationParameters` of the commit.
         reads_rows: whether the commit depends on all rows, so that a concurrent append is a
             conflict.
         reads_paths: paths of files that the commit depends on. If another writer removes one of

@@ -38,6 +38,7 @@ class Assignment:
     Attributes:
         path: path of the column or nested field in the table's schema after the merge.
         value: resolved expression over joined rows.
+        data_type: type of `value`.
         keeps_fields: what happens if the column is a struct and the assigned struct lacks some of
             its fields. If True, these fields keep their current values. If False, they become NULL.
     """

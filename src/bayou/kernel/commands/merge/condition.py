@@ -40,6 +40,7 @@ class MergeCondition:
     """A condition over joined rows, split into parts that must all be true.
 
     Attributes:
+        keys: conjuncts that compare a target expression with a source expression for equality.
         target_filter: conjuncts with only target columns; None if there are none.
         source_filter: conjuncts with only source columns or constants; None if there are none.
         residual: all other conjuncts, evaluated for each pair of rows; None if there are none.

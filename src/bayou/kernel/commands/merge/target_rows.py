@@ -54,6 +54,8 @@ def may_match(
     Args:
         matcher: the source rows that can match, with their join keys. If None, the predicate is
             derived from the conditions only.
+        partitions: names of the partition columns. The predicate can list more values of partition
+            columns than of other columns.
         bounds_only: whether `matcher` contains only the minimum and maximum of each join key.
     """
     if matcher is not None and matcher.is_empty:

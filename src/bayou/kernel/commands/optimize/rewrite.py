@@ -54,6 +54,7 @@ class RewriteTask(PickledTask):
         num_files: number of new files, with about the same number of rows each.
         statistics_columns: dotted physical paths of columns that get statistics in addition to the
             columns that the table properties select.
+        tags: tags that are added to the `add` actions of the new files.
         partition_names: new physical names of partition columns by their old physical names; empty
             if the names don't change.
     """

@@ -106,6 +106,7 @@ def files_to_cluster(
     Args:
         batches: all live files, in `SCAN_SCHEMA`.
         columns: the table's clustering columns.
+        large_cube_bytes: size from which a cube is large. Large cubes aren't rewritten.
         full: whether to also select files that were clustered by columns other than `columns`, and
             files whose `clusteringProvider` isn't `CLUSTERING_PROVIDER`.
     """

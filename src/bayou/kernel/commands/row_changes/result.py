@@ -20,8 +20,10 @@ class RowChanges(PickledTask):
     """The files that tasks have written, and the actions that commit these files.
 
     Attributes:
+        added: `add` actions of new data files.
         with_deletion_vectors: `add` actions of existing files that get a new deletion vector.
         removed: `remove` actions of removed files, and of files that get a new deletion vector.
+        change_files: `cdc` actions of change data files.
         vector_files: absolute paths of written deletion vector files, not URL-encoded.
         num_deleted_rows: number of deleted rows. None if a file without a row count in the log was
             removed without being read.

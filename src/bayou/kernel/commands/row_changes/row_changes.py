@@ -49,6 +49,7 @@ class FileChange(PickledTask):
 
     Attributes:
         file: the file, from a scan that returns statistics.
+        deleted: row indexes of the rows that are deleted and not replaced.
         updated: row indexes of the rows that are replaced by updated rows.
         rewrite: whether to copy the remaining rows to a new file instead of writing a deletion
             vector.

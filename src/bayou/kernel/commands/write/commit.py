@@ -141,7 +141,8 @@ def commit_write(
     Args:
         write: the write that was planned. `write.application` and `write.tags` may have been set
             after the planning.
-        catalog: the catalog that manages the table.
+        written: `add` and `cdc` actions of the files that the tasks have written.
+        catalog: the catalog that manages the table; None if no catalog does.
         planned: snapshot of the plan's read version; None to load it.
 
     Raises:

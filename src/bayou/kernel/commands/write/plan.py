@@ -74,7 +74,7 @@ def plan_write(
     Args:
         base_version: the version from which the rows of an overwrite were computed. The commit
             conflicts with data that is added after this version. If None, it is the latest version.
-        catalog: the catalog that manages the table.
+        catalog: the catalog that manages the table; None if no catalog does.
         latest: snapshot of the latest version; None to load it.
     """
     table = Table.for_path(engine, write.table, catalog)

@@ -63,6 +63,7 @@ class Function:
     """A supported function.
 
     Attributes:
+        signature, summary: text for the documentation.
         bind: function that returns the `Binding` of a call, or raises an error if the arguments
             are invalid.
         evaluate: function that computes the result. Its first parameter is the list of arguments,
