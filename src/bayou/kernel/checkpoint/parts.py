@@ -339,8 +339,11 @@ def write_checkpoint_with_workers(
 ) -> int:
     """Write a checkpoint and return its version; workers write the parts of a large checkpoint.
 
-    This process writes the checkpoint itself if the engine has no workers, if the checkpoint is
-    small, or if another writer has started a multi-part checkpoint of the version.
+    This process writes the checkpoint itself in these cases:
+
+    - The engine has no workers.
+    - The checkpoint is small.
+    - Another writer has started a multi-part checkpoint of the version.
     """
     state = load_for_checkpoint(engine, table, version, catalog)
     if isinstance(engine, CheckpointWorkers):

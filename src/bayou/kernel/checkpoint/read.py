@@ -250,8 +250,8 @@ def _check_sidecars(
 ) -> None:
     """Raise if the total size of the sidecars differs from the tag `sidecarSizeInBytes`.
 
-    The sizes differ if a JSON checkpoint was truncated at the end of a line, because the file then
-    lists only some of its sidecars.
+    This detects a JSON checkpoint that was truncated at the end of a line. A truncated file lists
+    only some of its sidecars.
     """
     tags = (metadata and metadata.tags) or {}
     expected = tags.get("sidecarSizeInBytes")

@@ -35,9 +35,11 @@ def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | N
     The copy references the same sidecars.
 
     Returns:
-        The path of the copy. None if there is no checkpoint, if the version of the checkpoint
-        already has a classic or multi-part checkpoint, or if the table doesn't have the feature
-        `v2Checkpoint`.
+        The path of the copy. The result is None in these cases:
+
+        - There is no checkpoint.
+        - The checkpoint's version already has a classic or multi-part checkpoint.
+        - The table doesn't have the feature `v2Checkpoint`.
     """
     newest = state.log_segment.checkpoint
     if newest is None or features.V2_CHECKPOINT not in features.all_features(state.protocol):

@@ -59,7 +59,7 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
     """Return `schema` with the high water marks of identity columns advanced to those in `other`.
 
-    A mark in `other` is used if it is higher, or if it is lower and the column's step is negative.
+    A mark in `other` is used only if it is further in the direction of the column's step.
     """
     marks = {
         physical_name(f): identity.high_water_mark

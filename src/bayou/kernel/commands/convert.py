@@ -105,8 +105,8 @@ def merged_schema(
     """Return the columns of all files as nullable columns, followed by the partition columns.
 
     A column of a file is ignored if it has the name of a partition column. If a file's footer
-    contains Spark's schema, that schema is used instead of the Parquet schema. If a column's type
-    differs between files, and each type is byte, short or int, the column gets the widest type.
+    contains Spark's schema, that schema is used instead of the Parquet schema. A column whose type
+    is byte, short or int, depending on the file, gets the widest of these types.
     """
     merged = StructType(())
     partition_names = {f.name.lower() for f in partitions}

@@ -77,8 +77,8 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: columns that are written although the table doesn't have them, as a
-            mapping from the name in the rows to the name in the data files.
+        additional_columns: columns that are written in addition to the table's columns, such as
+            row ids: a mapping from the name in the rows to the name in the data files.
 
     Raises:
         SchemaError: the table or a struct has only void columns, so a file can't contain the rows.
@@ -219,8 +219,8 @@ def write_rows(
     """Write rows like `write_data`, but without checks, generated values and casts.
 
     Args:
-        additional_columns: columns that are written although the table doesn't have them, as a
-            mapping from the name in the rows to the name in the data files.
+        additional_columns: columns that are written in addition to the table's columns, such as
+            row ids: a mapping from the name in the rows to the name in the data files.
     """
     adds: list[AddFile] = []
     try:

@@ -30,8 +30,8 @@ class JsonHandler(Protocol):
 
         A null string becomes a row of nulls. A missing field and a JSON null become null. Fields
         that aren't in `output_schema` are ignored. All fields are nullable. The strings `"NaN"`,
-        `"Infinity"` and `"-Infinity"` are valid floats. A value becomes null if its JSON type
-        doesn't match the type of the field, or if it is a number out of the type's range.
+        `"Infinity"` and `"-Infinity"` are valid floats. A value whose JSON type doesn't match the
+        type of the field becomes null. A number out of the type's range becomes null, too.
 
         Args:
             selection: mask with one value for each string: true to parse the string. If the value

@@ -1,8 +1,8 @@
 """Resolution of names and types in expressions, and replacement of columns and literals.
 
-The rules follow Spark SQL in ANSI mode. If a string is compared with a number, date or timestamp,
-it is cast to the type of the other operand, or to a wider type. If two numbers are compared, they
-are cast to the wider type; a decimal and a float are both cast to double.
+The rules follow Spark SQL in ANSI mode. A string that is compared with a number, date or timestamp
+is cast to the type of the other operand, or to a wider type. Two numbers that are compared are cast
+to the wider type; a decimal and a float are both cast to double.
 """
 
 from __future__ import annotations

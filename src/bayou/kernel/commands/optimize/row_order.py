@@ -1,7 +1,7 @@
 """Sorting of rows along a space-filling curve (Z-order or Hilbert), in bounded memory.
 
-Points that are close on the curve are close in every dimension, so that files cut along the curve
-have narrow bounds for all ordering columns.
+Points that are close on the curve are close in every dimension. If files are cut along the curve,
+they have narrow bounds for all ordering columns.
 
 A first pass over the ordering columns draws a sample and counts the rows. The sample divides the
 values of each column into ranges of about equal row counts. A row has one coordinate for each
@@ -345,8 +345,8 @@ def _sorted(
 def in_order(rows: pa.Table, positions: pa.ChunkedArray[Any]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in the order of their positions, which must not be null.
 
-    An Arrow string array holds at most 2 GiB. Therefore, if the rows have more than 1 GiB, they are
-    divided at a position, and the rows before and after this position are sorted separately.
+    More than 1 GiB of rows are divided into rows with low positions and rows with high positions.
+    Both parts are sorted separately, because an Arrow string array holds at most 2 GiB.
     """
     if rows.nbytes <= _SORTED_BYTES:
         rows = rows.take(ascending_order(positions))

@@ -1,8 +1,8 @@
 """Row changes that another engine computed: row indexes of matched rows, and new values.
 
-If the kernel doesn't support an expression of a DELETE, UPDATE or MERGE, an engine such as Spark
-evaluates the expression, and passes the row indexes and new values to this module. This module
-checks constraints, and writes the changed files with row ids and change data.
+The kernel may not support an expression of a DELETE, UPDATE or MERGE. In this case, an engine such
+as Spark finds the matching rows and computes their new values. This module checks constraints, and
+writes the changed files with row ids and change data.
 """
 
 from __future__ import annotations

@@ -259,8 +259,8 @@ class _RowChangeWriter:
 
         Some writers record a row count that is too low. A change could then remove a file that
         still has live rows. Therefore, the count in the statistics is used only if it is greater
-        than each row index in `deleted`, and greater than the number of deleted rows. Otherwise,
-        the row count is read from the Parquet footer.
+        than both the highest row index in `deleted` and the number of deleted rows. Otherwise, the
+        row count is read from the Parquet footer.
 
         Args:
             deleted: row indexes of the rows that are deleted after the change.
