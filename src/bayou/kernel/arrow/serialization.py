@@ -54,7 +54,7 @@ class WireFormat(Generic[_BodyT]):
         """Deserialize a value.
 
         Args:
-            build: function that creates the value from an instance of `body`. It raises ValueError
+            build: function that creates the value from an instance of `body`, or raises ValueError
                 if the instance is invalid.
 
         Raises:

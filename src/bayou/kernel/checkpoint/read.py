@@ -269,8 +269,8 @@ def _check_sidecars(
 def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
     """Return the file status of a sidecar, which is in the directory `_delta_log/_sidecars`.
 
-    The path in the checkpoint is used only for the file name. Raise an error if it has no file name
-    or contains `..`.
+    Only the file name of the sidecar's path in the checkpoint is used. Raise an error if this path
+    has no file name or contains `..`.
     """
     path = decode_data_file_uri(sidecar.path)
     name = path.rsplit("/", 1)[-1]

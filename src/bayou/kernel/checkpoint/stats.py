@@ -132,8 +132,8 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
 def _json_field(field: Any) -> Any:
     """Return `field` with the type that the JSON parser returns for it.
 
-    The JSON parser returns dates and timestamps as strings, because JSON parsers don't support
-    these types or parse them slowly. It returns floats as doubles.
+    Dates and timestamps are parsed as strings, because JSON parsers don't support these types or
+    parse them slowly. Floats are parsed as doubles.
     """
     kind = field.type
     if pa.types.is_struct(kind):

@@ -255,7 +255,7 @@ def _withdrawn(
     """Return an identifier with the version -1 for each application of a replaced table.
 
     Applications in `copied` are skipped. The version -1 means that the application has never
-    written to the table. It is needed because a `txn` action can't be removed from a log.
+    written to the table. It replaces the old version, because a `txn` action can't be removed.
     """
     known = {} if existing is None else existing.transactions
     applications = sorted(known.keys() - copied.keys())

@@ -286,7 +286,7 @@ def _tagged_origin(add: AddFile) -> _CloneSource | None:
 
 
 def _key(origin: _CloneSource) -> bytes:
-    """Return bytes that identify a source file; its deletion vectors don't change them."""
+    """Return bytes that identify a source file, independent of the file's deletion vector."""
     return msgspec.json.encode(msgspec.structs.replace(origin, vector=None, copied_vector=None))
 
 

@@ -1,8 +1,8 @@
 """Reading of version checksums (PROTOCOL.md, Version Checksum File).
 
 A checksum contains protocol, metadata, transaction identifiers and domain metadata of a version in
-one small file. It can be read instead of the checkpoint. The number and total size of files in the
-checksum show whether a tool has damaged the log.
+one small file. A reader can use this file instead of the checkpoint. The number and total size of
+files in the checksum show whether a tool has damaged the log.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ _WIRE = WireFormat("engine description", 1, _WireDescription)
 class EngineDescription:
     """The description from which `bayou.engines.from_description` builds an equivalent engine.
 
-    It can be pickled or serialized with `to_bytes`. `repr` omits `options`, because they can
-    contain credentials.
+    The description can be pickled, or serialized with `to_bytes`. `repr` omits the options, because
+    options can contain credentials.
 
     Attributes:
         kind: `arrow`, `memory`, or the import path of a custom engine's factory in the form

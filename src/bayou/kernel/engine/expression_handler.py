@@ -22,7 +22,7 @@ class ExpressionEvaluator(Protocol):
                 as in the schema. Other columns are ignored.
 
         Raises:
-            PredicateError: a column is missing. The message names it.
+            PredicateError: a column is missing. The message names the column.
             EvaluationError: the expression fails for a row (an overflow, a division by zero, a
                 string that isn't a number). No error is raised for an operand that Spark doesn't
                 evaluate for the row, such as the right side of FALSE AND ... or a CASE branch that

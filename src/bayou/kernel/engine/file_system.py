@@ -131,8 +131,8 @@ class FileSystemClient(Protocol):
 
         Args:
             should_skip: function that returns whether to skip a folder (on object stores: a prefix)
-                and its contents. It gets the path without a trailing slash, and is called once for
-                each folder, before the contents are listed.
+                and its contents. The function gets the path without a trailing slash. The function
+                is called once for each folder, before the contents are listed.
             after: list only paths that sort after this path. Paths are compared by their UTF-8
                 bytes, and the path of a folder ends with a slash.
             until: list only this path and paths that sort before it. Object stores list only the

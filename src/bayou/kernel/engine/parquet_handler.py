@@ -151,7 +151,7 @@ class ParquetHandler(Protocol):
 
         Raises:
             FileMissingError: the file doesn't exist.
-            StorageError: the file isn't a Parquet file or is truncated. The message names it.
+            StorageError: the file isn't a Parquet file or is truncated. The message names the file.
         """
         ...
 
@@ -167,7 +167,7 @@ class ParquetHandler(Protocol):
 
         Raises:
             FileMissingError: the file doesn't exist.
-            StorageError: the file isn't a Parquet file or is truncated. The message names it.
+            StorageError: the file isn't a Parquet file or is truncated. The message names the file.
         """
         ...
 
@@ -201,7 +201,7 @@ class ParquetHandler(Protocol):
 
         Raises:
             FileMissingError: a file doesn't exist.
-            StorageError: a file isn't a Parquet file or is truncated. The message names it.
+            StorageError: a file isn't a Parquet file or is truncated. The message names the file.
             SchemaError: a non-nullable column is missing, or a type can't be cast.
         """
         ...

@@ -1,8 +1,8 @@
 """Auto compaction (`delta.autoOptimize.autoCompact`): compacts small files after a commit.
 
 As in delta-spark, a partition is compacted after a commit if the commit has added files to it, and
-if it has at least 50 small files. The process counts the small files in each partition, so that it
-doesn't have to read the log after every commit.
+if the partition has at least 50 small files. The process counts the small files in each partition,
+so that it doesn't have to read the log after every commit.
 """
 
 from __future__ import annotations

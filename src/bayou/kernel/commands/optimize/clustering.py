@@ -46,8 +46,8 @@ def plan_clustering(
         full: whether to also rewrite files that were clustered by columns other than the table's
             current clustering columns.
         target_bytes: target size of new files. If None, this is the table's target file size.
-        cube_bytes: maximum size of a new cube. If `large_cube_bytes` is larger, it is the maximum
-            instead.
+        cube_bytes: maximum size of a new cube. If `large_cube_bytes` is larger, `large_cube_bytes`
+            is the maximum.
         large_cube_bytes: size from which a cube is large. Large cubes aren't rewritten.
     """
     started = current_time_ms()

@@ -1,7 +1,7 @@
 """Sorting of rows along a space-filling curve (Z-order or Hilbert), in bounded memory.
 
-Points that are close on the curve are close in every dimension. If files are cut along the curve,
-they have narrow bounds for all ordering columns.
+Points that are close on the curve are close in every dimension. Files that are cut along the curve
+therefore have narrow bounds for all ordering columns.
 
 A first pass over the ordering columns draws a sample and counts the rows. The sample divides the
 values of each column into ranges of about equal row counts. A row has one coordinate for each

@@ -3,12 +3,13 @@
 A vacuum has two lease files in `_delta_log`. It deletes data files only while its *permit* exists,
 and it replaces its *heartbeat* every few seconds. A RESTORE watches the heartbeat of each vacuum
 that may delete files of the restored version. If the heartbeat changes, the vacuum is running, and
-RESTORE raises an error. If it doesn't change for a minute, the vacuum's process was killed. RESTORE
-then deletes the permit. Tasks of the vacuum that still run on executors then stop deleting files.
+RESTORE raises an error. If the heartbeat doesn't change for a minute, the vacuum's process was
+killed. RESTORE then deletes the permit, so that tasks of the vacuum that still run on executors
+stop deleting files.
 
 Leases don't depend on synchronized clocks, with one exception: a new vacuum deletes the leases of
-vacuums that were killed more than a day ago. It finds them by the modification times of the lease
-files.
+vacuums that were killed more than a day ago. The modification times of the lease files show which
+vacuums these are.
 """
 
 from __future__ import annotations

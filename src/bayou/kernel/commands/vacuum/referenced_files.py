@@ -121,8 +121,8 @@ def referenced_files(
     Args:
         deleted_before: cutoff in milliseconds since the epoch; files that were removed at or after
             the cutoff are referenced.
-        stable_hash: whether the result is sent to other processes. It then uses a hash that is the
-            same in all processes.
+        stable_hash: whether to use a hash that is the same in all processes. Required if the result
+            is sent to other processes.
     """
     return ReferencedFiles(
         _paths(engine, state, deleted_before),

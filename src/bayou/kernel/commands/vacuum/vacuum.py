@@ -50,7 +50,7 @@ _MAX_END_TRIES = 5
 DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]], VacuumLease], None]
 """Function that deletes batches of files by path; missing files aren't an error.
 
-It deletes each batch with `VacuumLease.delete_files`.
+The function deletes each batch with `VacuumLease.delete_files`.
 """
 
 

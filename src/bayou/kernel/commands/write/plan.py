@@ -73,7 +73,8 @@ def plan_write(
 
     Args:
         base_version: the version from which the rows of an overwrite were computed. The commit
-            conflicts with data that is added after this version. If None, it is the latest version.
+            conflicts with data that is added after this version. If None, this is the latest
+            version.
         catalog: the catalog that manages the table; None if no catalog does.
         latest: snapshot of the latest version; None to load it.
     """
