@@ -104,9 +104,10 @@ def part_rows(
     seen_keys: FileActionKeys,
     tombstone_cutoff: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the file actions of one part of the previous checkpoint.
+    """Yield the file actions in a range of row groups of the previous checkpoint.
 
     Args:
+        split: the row groups to read.
         seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
             added or removed; these files are omitted.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier

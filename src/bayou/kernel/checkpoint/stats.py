@@ -258,7 +258,7 @@ class CheckpointStatisticsCache:
         self._store.remove(self)
 
     def get(self, split: FileSplit, schema: pa.Schema) -> pa.RecordBatch | None:
-        """Return the statistics of a part of the checkpoint; None if they aren't cached.
+        """Return the statistics of some row groups of the checkpoint; None if they aren't cached.
 
         Each row contains the statistics of one `add` action, in the order of the checkpoint.
 
@@ -296,7 +296,7 @@ def cache_statistics(
     batches stay unchanged, and nothing is cached. Closing the result closes `batches`.
 
     Args:
-        batches: all `add` actions of a part of a checkpoint.
+        batches: all `add` actions in a range of row groups of a checkpoint.
         statistics: function that computes the statistics of a batch, one row for each action.
         store: function that stores the statistics of all batches in the cache.
     """
@@ -321,8 +321,9 @@ def with_cached_statistics(
     Closing the result closes `batches`.
 
     Args:
-        batches: all `add` actions of a part of a checkpoint, read without statistics.
-        statistics: the cached statistics of this part, one row for each action.
+        batches: all `add` actions in a range of row groups of a checkpoint, read without
+            statistics.
+        statistics: the cached statistics of these actions, one row for each action.
     """
     start = 0
     with batches:

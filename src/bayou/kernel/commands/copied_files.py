@@ -44,7 +44,7 @@ class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The source file from which a file of a clone was copied.
 
     Attributes:
-        path: canonical path of the source file.
+        path: path of the source file, decoded, so that all encodings of the path are equal.
         vector: `uniqueId` of the source file's deletion vector at the time of the copy.
         copied_vector: `uniqueId` of the deletion vector that CLONE wrote for the copy. If the copy
             has another deletion vector now, rows were deleted from the copy later.

@@ -51,7 +51,7 @@ def live_files(
 
 
 def file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
-    """Return the key of each live file of a version: its path and its deletion vector's id."""
+    """Return the log-replay key (path and deletion vector id) of each live file of a version."""
     keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
     with ScanBuilder(state).build().scan_files(engine) as batches:
         keys += [key_strings(add_structs(batch)) for batch in batches]

@@ -1,7 +1,7 @@
 """Execution and commits of planned file rewrites.
 
-A plan stays in the process that commits. The items of the plan (`RewriteTask`) run in threads by
-default, or in other processes. `run_plan` commits the results of the items in batches.
+A plan stays in the process that commits. The rewrite tasks of the plan (`RewriteTask`) run in
+threads by default, or in other processes. `run_plan` commits the results of the tasks in batches.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class RewriteLimits:
     """Resource limits for running a plan.
 
     Attributes:
-        batch_bytes: approximate total size of the files that one commit replaces. If an item fails,
-            the commits of earlier batches remain.
-        parallelism: number of items that run in parallel.
-        memory_bytes: memory for sorting rows, shared by all running items.
+        batch_bytes: approximate total size of the files that one commit replaces. If a rewrite task
+            fails, the earlier commits remain.
+        parallelism: number of rewrite tasks that run in parallel.
+        memory_bytes: memory for sorting rows, shared by all running tasks.
     """
 
     batch_bytes: int = 16 << 30
@@ -67,7 +67,8 @@ class RewritePlan:
     Attributes:
         where: condition that selected the partitions. If None, all partitions were selected.
         time_zone: time zone of timestamp partition values that are stored without a time zone.
-        items: disjoint groups of files. The files of a group are rewritten together.
+        items: one rewrite task for each group of files that are rewritten together. A file is in
+            one group only.
         considered: number of live files in the selected partitions.
         partitions: number of partitions with rewritten files.
         started: start time in milliseconds since the epoch.
@@ -88,7 +89,12 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """An item of a plan, and the `add` actions of the new files that replace the item's files."""
+    """Result of a rewrite task.
+
+    Attributes:
+        item: the rewrite task, whose files are replaced.
+        added: `add` actions of the new files.
+    """
 
     item: RewriteTask
     added: tuple[AddFile, ...]
@@ -99,9 +105,9 @@ class RewriteResult:
 
 
 RunItems: TypeAlias = Callable[[Sequence[RewriteTask]], Sequence[Sequence[AddFile]]]
-"""Function that runs `rewrite` for each item and returns the results in the order of the items.
+"""Function that runs `rewrite` for each task and returns the results in the order of the tasks.
 
-If an item fails, the function must delete the new files of the other items, then raise the error.
+If a task fails, the function must delete the new files of the other tasks, then raise the error.
 """
 
 
@@ -113,12 +119,13 @@ def run_plan(
     *,
     run_items: RunItems | None = None,
 ) -> OptimizeMetrics:
-    """Run the items of a plan and commit them in batches. A plan without items commits nothing.
+    """Run the rewrite tasks of a plan, and commit the results in batches.
 
-    After a failure, earlier batches stay committed, and uncommitted new files are deleted.
+    A plan without rewrite tasks commits nothing. After a failure, earlier batches stay committed,
+    and uncommitted new files are deleted.
 
     Args:
-        run_items: function that runs the items of a batch in other processes. If None, the items
+        run_items: function that runs the tasks of a batch in other processes. If None, the tasks
             run in threads of this process.
     """
     limits = limits or RewriteLimits()
@@ -149,7 +156,7 @@ def planned_metrics(plan: RewritePlan, limits: RewriteLimits | None = None) -> O
 def commit_rewrites(
     engine: Engine, plan: RewritePlan, results: Sequence[RewriteResult], engine_info: str
 ) -> TransactionCommitResult:
-    """Commit the results of some items of a plan, after rebasing them onto concurrent commits.
+    """Commit results of rewrite tasks, after rebasing the commit onto concurrent commits.
 
     Concurrent appends never conflict. Concurrent metadata changes don't conflict if the schema, the
     partition columns, column mapping and row tracking stay the same.
@@ -238,7 +245,7 @@ def _batches(items: Sequence[RewriteTask], max_bytes: int) -> list[list[RewriteT
 def _run(
     engine: Engine, batch: Sequence[RewriteTask], limits: RewriteLimits
 ) -> list[RewriteResult]:
-    """Run a batch's items; if an item fails, delete the new files of the other items."""
+    """Run the rewrite tasks of a batch; if a task fails, delete the new files of the others."""
     workers = max(1, min(limits.parallelism, len(batch)))
     memory = limits.memory_bytes // workers
 

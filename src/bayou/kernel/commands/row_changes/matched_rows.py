@@ -78,7 +78,7 @@ class MatchedRowsTask(PickledTask):
         """Write the changed files without a commit; on any error, delete the written files.
 
         Args:
-            rows: rows to change, at most one entry for each file.
+            rows: rows to change, with at most one `MatchedRows` for each file.
             inserted: new rows; missing columns get their default or generated values.
         """
         run = _Run(engine, self)
