@@ -1,4 +1,4 @@
-"""Division of rows into slices, so that the result of an operation on a slice fits into Arrow.
+"""Division of rows into slices, so that each result of an operation fits into an Arrow array.
 
 An Arrow string array with 32-bit offsets holds at most 2 GiB. The result of an operation can exceed
 this limit: a join repeats rows, and an expression can create long strings.

@@ -49,8 +49,8 @@ def checkpoint_adds(
         seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
             added or removed; these files are omitted.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed` to read, with physical names; None to read statistics only
-            as JSON.
+        parsed: type with which `stats_parsed` is read, with physical names. If None, statistics
+            are read only as JSON.
         forms: forms of statistics to look for, the preferred form first.
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:

@@ -120,8 +120,8 @@ def load_for_checkpoint(
     """Load a version in order to write its checkpoint.
 
     Raises:
-        ArgumentError: the catalog has ratified a commit up to this version that isn't published
-            yet (PROTOCOL.md, Maintenance Operations on Catalog-managed Tables).
+        ArgumentError: the commit of this version, or an earlier commit, is ratified but not yet
+            published (PROTOCOL.md, Maintenance Operations on Catalog-managed Tables).
         UnsupportedFeatureError: the table has an unknown feature, which may require additional
             actions in checkpoints.
         TablePropertyError: a property of checkpoints has an invalid value.

@@ -75,7 +75,7 @@ def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str])
     """Return `properties` with the two in-commit timestamp enablement properties of `others`.
 
     These properties are the version and the time at which in-commit timestamps were enabled
-    (PROTOCOL.md, In-Commit Timestamps). Unless both `properties` and `others` enable in-commit
+    (PROTOCOL.md, In-Commit Timestamps). If `properties` or `others` doesn't enable in-commit
     timestamps, `properties` is returned unchanged.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):

@@ -105,8 +105,9 @@ def merged_schema(
     """Return the columns of all files as nullable columns, followed by the partition columns.
 
     A column of a file is ignored if it has the name of a partition column. If a file's footer
-    contains Spark's schema, that schema is used instead of the Parquet schema. A column whose type
-    is byte, short or int, depending on the file, gets the widest of these types.
+    contains Spark's schema, that schema is used instead of the Parquet schema. If a column's type
+    differs between files, the schemas can be merged only if each type is byte, short or int. The
+    column then gets the widest of its types.
     """
     merged = StructType(())
     partition_names = {f.name.lower() for f in partitions}

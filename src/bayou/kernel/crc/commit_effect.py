@@ -224,7 +224,8 @@ def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum
 def _changed_files(effect: CommitEffect) -> FileChanges | None:
     """Return how a commit changes the set of live files; None if this can't be determined.
 
-    `add` actions of live files and `remove` actions of other files don't change the set.
+    An `add` action of a file that is already live doesn't change the set. A `remove` action of a
+    file that isn't live doesn't change the set, either.
     """
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None

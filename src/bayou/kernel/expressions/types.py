@@ -59,7 +59,8 @@ def decimal_for(data_type: DataType) -> DecimalType:
 def bounded_decimal(precision: int, scale: int) -> DecimalType:
     """Return a decimal type with at most 38 digits.
 
-    If `precision` exceeds 38, the scale is reduced first, but not below 6, as in Spark.
+    If `precision` exceeds 38, the precision becomes 38. As in Spark, the scale is reduced by as
+    many digits, but not below 6. A scale below 6 isn't reduced.
     """
     if precision <= 38:
         return DecimalType(precision, scale)

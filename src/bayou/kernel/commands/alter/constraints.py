@@ -107,7 +107,8 @@ def _first_violation(
     """Return the first row in which `column`, or a field inside it, violates NOT NULL.
 
     Args:
-        filter: predicate to skip files with; None to read all files. Rows aren't filtered.
+        filter: predicate by which files are skipped. The rows of the other files aren't filtered.
+            If None, all files are read.
 
     Returns:
         The values of the row by column name; empty if no row violates NOT NULL.

@@ -42,8 +42,8 @@ def replace_columns(
     fields.
 
     Raises:
-        SchemaError: a change isn't possible; or columns are dropped and others are added in one
-            command, because the user may have meant to rename them.
+        SchemaError: a change isn't possible. The command also can't drop columns and add others at
+            the same time, because the user may have meant to rename them.
     """
     if identity_columns(state.schema):
         raise SchemaError(

@@ -333,8 +333,8 @@ def joined_rows(
 ) -> pa.RecordBatch:
     """Return one joined row for each pair, with the columns that `expressions` reference.
 
-    The rows are in the order of `pairs`. Pass the slices that `joined_slices` returns, because a
-    large source row may match many target rows.
+    The rows are in the order of `pairs`. A large source row may match many target rows, so the
+    joined rows may be too large for memory. Therefore, pass the slices that `joined_slices` yields.
     """
     columns = {
         name: column.take(indices)

@@ -43,10 +43,10 @@ class PreparedSource:
 class MergeTask(PickledTask):
     """Merges a source into target files, on one or several workers; can be pickled.
 
-    Each file must be processed by one worker only, because the worker detects target rows that have
-    several matches. After all files are processed, `MergeResult.combined` combines the results of
-    the workers. `MergeOperation.unmatched` then returns the source rows without a match, and
-    `insert` inserts these rows.
+    Each file must be processed by one worker only, because a worker detects target rows with
+    several matches only among the rows that it processes. After all files are processed,
+    `MergeResult.combined` combines the results of the workers. `MergeOperation.unmatched` then
+    returns the source rows without a match, and `insert` inserts these rows.
 
     Attributes:
         scan_state: scan state for reading `plan.condition_columns` and the row index.

@@ -17,8 +17,8 @@ _Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
 def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
     """Group files by their parsed partition values.
 
-    Timestamps that are serialized without a time zone depend on the reader's time zone. They are
-    equal only if their serialized strings are equal.
+    The value of a timestamp that is serialized without a time zone depends on the reader's time
+    zone. Two of these timestamps are equal only if their serialized strings are equal.
     """
     groups: dict[_Key, list[ScanFile]] = {}
     keys: dict[tuple[tuple[str, str | None], ...], _Key] = {}

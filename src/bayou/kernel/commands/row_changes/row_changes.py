@@ -116,8 +116,8 @@ def apply_row_changes(
         updated_rows: function that is passed instead of `new_versions` if the updated rows don't
             depend on the old rows. In this case, the old rows aren't read.
         assigned: names of the columns that get new values in all updated rows. Other partition
-            columns keep their values: if the log has such a value as a timestamp string without a
-            time zone, new files get the same string.
+            columns keep their values. If such a value is a timestamp string without a time zone in
+            the log, new files get the same string.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change

@@ -72,8 +72,8 @@ class Function:
             `Evaluator` implements the function. An example is CASE, which doesn't evaluate all
             arguments for all rows.
         null_handling: one of three rules. `exact`: the result is NULL if and only if an argument is
-            NULL. `more`: the result is NULL if an argument is NULL, and for some other arguments.
-            `own`: the function has other rules.
+            NULL. `more`: the result is NULL if an argument is NULL, and can also be NULL if no
+            argument is NULL. `own`: the function has other rules.
         monotonicity: function that data skipping uses to compute bounds of the result from bounds
             of the arguments. It has two parameters: the values of the arguments (None for an
             argument that isn't a constant) and the types of the arguments. It returns a number for
