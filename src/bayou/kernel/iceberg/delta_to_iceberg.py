@@ -1,13 +1,14 @@
 """Conversion of a Delta table's commits to Iceberg metadata.
 
-The newest Iceberg metadata file records the last converted Delta version. Each later commit becomes
-a snapshot. A commit that changes no files only changes the metadata.
+The newest Iceberg metadata file records the last Delta version that was converted. The later
+commits are converted one by one. A commit that adds or removes files becomes a snapshot. Other
+commits only update the metadata file.
 
-In these cases, the whole table is converted as one snapshot:
+In these cases, all files of the version are converted as one snapshot instead:
 
-- There is no Iceberg metadata file of this table with the required format version.
+- The folder has no Iceberg metadata of this table in the required Iceberg format version.
 - The log no longer has all later commits, or the last converted version can't be loaded.
-- A later commit disabled the conversion to Iceberg.
+- A later commit disables the conversion to Iceberg.
 - There are more than `_MAX_COMMITS` later commits.
 - A later commit removes a file that the Iceberg metadata doesn't have.
 - The type of a partition column was changed. The earlier snapshots are then removed.
@@ -63,11 +64,11 @@ from bayou.protocol.property_strings import PropertyValueError
 _LOG = logging.getLogger(__name__)
 
 _MAX_COMMITS = 100
-"""If more commits than this weren't converted, the whole table is converted, as in delta-spark."""
+"""Maximum number of commits that are converted one by one, as in delta-spark."""
 _MAX_SNAPSHOTS = 1000
-"""Maximum number of snapshots in the metadata, which is written completely at each commit."""
+"""Maximum number of snapshots in a metadata file; the oldest snapshots are expired."""
 _METADATA_FILES = 100
-"""Number of metadata files that are retained."""
+"""Maximum number of Iceberg metadata files that are retained."""
 _MAX_ATTEMPTS = 50
 _ROW_TRACKING_DOMAIN = "delta.rowTracking"
 
@@ -200,8 +201,11 @@ class _Run:
     def _usable_version(self, metadata: Json) -> int | None:
         """Return the Delta version that `metadata` was converted from.
 
-        Return None if `metadata` belongs to another table or path, if no conversion wrote it, or if
-        its Iceberg format version differs from the format version of this conversion.
+        The result is None in these cases:
+
+        - `metadata` wasn't written by a conversion of this table at this path.
+        - The Iceberg format version of `metadata` differs from the format version of this
+          conversion.
         """
         table = self._table(self._state.metadata)
         if (
@@ -300,7 +304,11 @@ class _Run:
                     yield file.add
 
     def _commits(self, first: int) -> list[CommitActions] | None:
-        """Read the commits from `first` up to the version to convert; None if one is missing."""
+        """Read the commits from version `first` to the version to convert.
+
+        Returns:
+            The commits; None if one of them is missing.
+        """
         state = self._state
         files = []
         with commit_files(self._engine, state.path, first, catalog=state.catalog) as listed:

@@ -26,11 +26,11 @@ _DAY = 86_400_000
 
 
 def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
-    """Remove the snapshots that are used only by versions before `earliest_version`.
+    """Remove the snapshots that only Delta versions before `earliest_version` use.
 
-    A version that changed no files has no snapshot of its own and uses the previous one. The
-    current snapshot is always retained. Files that are referenced only by removed snapshots are
-    deleted.
+    A Delta version whose commit changed no files has no snapshot of its own. It uses the previous
+    snapshot. The current snapshot is always retained. Files that are referenced only by removed
+    snapshots are deleted.
 
     Returns:
         Number of removed snapshots.
@@ -130,8 +130,8 @@ def _needed_names(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[
 def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
     """Return the manifest list, the manifests and the deletion vector files of a snapshot.
 
-    Files of an expired snapshot may be missing. If the manifest list or a manifest of deletion
-    vectors can't be read, the result is empty.
+    Files of an expired snapshot may already be deleted. If the manifest list or a manifest of
+    deletion vectors can't be read, the result is empty.
     """
     try:
         return _read_files(engine, table, snapshot)

@@ -92,7 +92,7 @@ def encode_long(value: int) -> bytes:
 
 
 def decode_long(data: bytes, position: int) -> tuple[int, int]:
-    """Decode the number at a position; return the number and the position after it."""
+    """Decode the `int` or `long` at `position`; return the number and the position after it."""
     byte = data[position]
     number, shift = byte & 0x7F, 7
     while byte & 0x80:
@@ -109,7 +109,11 @@ def encode_bytes(value: bytes) -> bytes:
 
 
 def decode_bytes(data: bytes, position: int) -> tuple[bytes, int]:
-    """Decode a value; return it and the position after it. A truncated value is a ValueError."""
+    """Decode the `bytes` or `string` at `position`; return its bytes and the position after it.
+
+    Raises:
+        ValueError: the value is truncated.
+    """
     length, start = decode_long(data, position)
     end = start + length
     if length < 0 or end > len(data):

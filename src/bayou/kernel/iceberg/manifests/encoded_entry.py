@@ -59,7 +59,7 @@ def encoded_file(file: DataFile) -> EncodedFile:
 
 
 class EntryDecoder:
-    """Reads the paths and sizes of encoded entries with one Avro schema."""
+    """Reads an `EncodedFile` from encoded entries that have one Avro schema."""
 
     def __init__(self, schema: bytes) -> None:
         import fastavro

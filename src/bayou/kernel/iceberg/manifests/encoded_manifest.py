@@ -1,8 +1,9 @@
 """Manifests with an index, to find and remove files without decoding all entries.
 
-Manifests that Bayou writes have an index in the metadata of the Avro file. Other readers ignore the
-index. For each entry, the index has the length in bytes and a hash of the file's location. The
-live entries come first, and the deleted entries follow. All live entries have the same status.
+Bayou writes this index to the metadata of the manifest's Avro file. Other readers ignore it. For
+each entry, the index has the length of the encoded entry in bytes and a hash of the file's
+location. The live entries come first, and the deleted entries follow. All live entries have the
+same status.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ def location_hash(location: str) -> int:
 
 
 def index_length(entries: int) -> int:
-    """Return how many bytes to read from the start of a manifest to get all location hashes."""
+    """Return the number of bytes at the start of a manifest that contain all location hashes.
+
+    Args:
+        entries: number of entries in the manifest, including deleted entries.
+    """
     return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
 
 
@@ -57,7 +62,7 @@ def location_hashes(head: bytes) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedEntries:
-    """Entries for a new manifest, and their encoded records."""
+    """Decoded entries for a new manifest, and the encoded record of each entry."""
 
     entries: Sequence[ManifestEntry]
     records: Sequence[bytes]
@@ -80,7 +85,8 @@ class MovedEntries:
 
     Attributes:
         source: the older manifest, as described by its manifest list.
-        existing: EXISTING entries, as compressed blocks or encoded records.
+        existing: EXISTING entries, in order. Each item is a compressed block of entries that are
+            copied unchanged, or a sequence of encoded records.
         deleted: encoded records of DELETED entries.
         deleted_files: the files of the DELETED entries.
         hashes: hashes of the file locations, for the index of the new manifest. The hashes of
@@ -135,13 +141,13 @@ class EncodedManifest:
     def moved(
         self, manifest: ManifestFile, snapshot_id: int, removed: Mapping[int, EncodedFile]
     ) -> MovedEntries:
-        """Return the live entries of this manifest, as a new manifest that replaces it stores them.
+        """Return the live entries of this manifest for a new manifest that replaces this manifest.
 
         Entries of removed files get the status DELETED. All other live entries get EXISTING.
 
         Args:
             manifest: this manifest, as described by its manifest list.
-            snapshot_id: the snapshot that removes files.
+            snapshot_id: the snapshot that removes the files.
             removed: the removed files by the indexes of their entries.
         """
         live = manifest.live_files_count
@@ -225,7 +231,7 @@ def encoded_manifest(data: bytes) -> EncodedManifest | None:
 
 
 def index_metadata(parts: Iterable[EncodedEntries | MovedEntries]) -> dict[str, str]:
-    """Return the index of a manifest with these entries, as metadata of the Avro file."""
+    """Return the index of a manifest that has these entries, as key-value metadata for Avro."""
     hashes: list[int] = []
     lengths: list[int] = []
     for part in parts:

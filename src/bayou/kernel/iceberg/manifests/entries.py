@@ -1,6 +1,7 @@
 """Manifests, manifest entries and data files, with the field names of Iceberg's spec.
 
-Both format versions share these objects. pyiceberg's manifest writers use their attributes, too.
+Format versions 2 and 3 share these classes. pyiceberg's manifest writers read the attributes of
+these objects, so the names of the attributes must not change.
 """
 
 from __future__ import annotations
@@ -143,7 +144,12 @@ class NewSnapshot:
 
 
 def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Return an entry of an old manifest with the status `status`, to be added to a new one."""
+    """Return a copy of an older manifest's entry that a new manifest can contain.
+
+    Args:
+        status: status of the copy, `EXISTING` or `DELETED`. A DELETED copy gets the id of the new
+            snapshot.
+    """
     if status == DELETED:
         return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
     return replace(entry, status=EXISTING)

@@ -26,8 +26,8 @@ class ManifestMatch:
     """A manifest that contains at least one of the requested files.
 
     Attributes:
-        files: the requested files in this manifest, by the position of the file's entry among the
-            live entries.
+        files: the requested files in this manifest. Each key is the index of the file's entry among
+            the live entries.
         encoded: the parsed manifest; None if the manifest has no index of file locations. Only
             Bayou writes this index.
     """
@@ -48,12 +48,13 @@ def matching_manifests(
 ) -> Iterator[ManifestMatch]:
     """Yield the manifests that contain a requested file, until all requested files are found.
 
-    The index of each manifest is read first. A manifest is then read completely if it has no index,
-    or if its index has the hash of a requested file.
+    The index of each manifest is read first. The whole manifest is then read only if it has no
+    index, or if the index has the hash of a requested file.
 
     Args:
-        locations: locations of data files. For manifests of deletion vectors, the locations of the
-            data files that the vectors refer to.
+        manifests: manifests of data files, or manifests of deletion vectors.
+        locations: locations of data files. In a manifest of deletion vectors, a deletion vector
+            matches if it belongs to one of these data files.
 
     Raises:
         UniversalFormatError: a manifest is missing or can't be read.

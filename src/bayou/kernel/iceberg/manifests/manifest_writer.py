@@ -91,9 +91,10 @@ class MetadataWriter:
     def can_move(
         self, spec: PartitionSpec, manifest: ManifestFile, encoded: EncodedManifest
     ) -> bool:
-        """Whether encoded entries of a manifest can be copied to a new manifest of `spec`.
+        """Whether encoded entries of `manifest` can be copied to a new manifest of `spec`.
 
-        This is False if a partition column was renamed or widened after `manifest` was written.
+        The result is False if a partition column was renamed or widened after `manifest` was
+        written.
         """
         same_schema = encoded.schema == self._encoder(spec).schema.avro.encode()
         return same_schema and len(manifest.partitions) == len(spec.types)
