@@ -1,4 +1,8 @@
-"""Checks of a metadata file that a conversion has written; the file may be damaged."""
+"""Checks of an Iceberg metadata file that an earlier conversion has written.
+
+A conversion starts from the newest metadata file. This file may be damaged, so the fields that the
+conversion reads are checked first.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ class _TableMetadata(_Kebab, frozen=True, kw_only=True):
 
 
 def check_metadata(metadata: Json) -> None:
-    """Check the fields of version 2 or 3 of Iceberg's format that a conversion reads.
+    """Check the fields that a conversion reads from Iceberg metadata of format version 2 or 3.
 
     Raises:
         ValueError: a field is missing or invalid.

@@ -1,9 +1,11 @@
 """The folder `metadata` of a table: `v<N>.metadata.json` and `version-hint.text`.
 
-N counts the metadata files, as in Iceberg's file system tables. Each file is created with
-put-if-absent, so only one of several concurrent conversions succeeds. The others read the new
-file, and try again. `version-hint.text` contains the newest N. A writer lists the files again after
-it has written the hint, and writes the hint again if there is a newer file.
+Metadata files have consecutive numbers N, as in Iceberg's file system tables. Each file is created
+with put-if-absent, so only one of several concurrent conversions succeeds. The others read the new
+file and try again.
+
+`version-hint.text` contains the number of the newest metadata file. After a writer has written the
+hint, it lists the files again. If there is a newer file, the writer updates the hint.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def engine_path(uri: str) -> str:
 
 
 class MetadataFolder:
-    """The folder `metadata` beside a table's log."""
+    """The folder `metadata` of a table, which is next to the folder `_delta_log`."""
 
     def __init__(self, engine: Engine, table: str) -> None:
         self._engine = engine
@@ -102,11 +104,11 @@ class MetadataFolder:
         return metadata
 
     def newest(self) -> tuple[int, Json] | None:
-        """Return number and contents of the newest metadata file; None if there is none.
+        """Return the number and the contents of the newest metadata file; None if there is none.
 
         Raises:
-            UniversalFormatError: the file isn't table metadata, or a conversion has written it and
-                it is damaged.
+            UniversalFormatError: the newest file isn't table metadata, or a conversion has written
+                the file and it is damaged.
         """
         numbers = self.numbers()
         if not numbers:
@@ -153,9 +155,10 @@ class MetadataFolder:
         return created
 
     def update_hint(self) -> None:
-        """Write the newest metadata file's number to `version-hint.text`.
+        """Write the number of the newest metadata file to `version-hint.text`.
 
-        The number is decreased only if the metadata file that it names doesn't exist.
+        A larger number in the hint is replaced only if the metadata file with that number doesn't
+        exist.
         """
         path = f"{self.path}/{_HINT}"
         while numbers := self.numbers():
@@ -167,7 +170,7 @@ class MetadataFolder:
             self._engine.files.put(path, str(numbers[-1]).encode())
 
     def hint(self) -> int | None:
-        """Return the number in `version-hint.text`; None if there is none."""
+        """Return the number in `version-hint.text`; None if there is no file or no number."""
         try:
             match = _NUMBER.fullmatch(self._read(f"{self.path}/{_HINT}"))
         except FileMissingError:

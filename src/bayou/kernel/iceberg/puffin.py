@@ -20,7 +20,11 @@ _ROW_POSITION_FIELD_ID = 2147483645
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """A deletion vector for a Puffin file: the data file's location, and deleted positions."""
+    """A deletion vector for a Puffin file: the data file's location, and the deleted rows.
+
+    Attributes:
+        deleted: row indexes of the deleted rows.
+    """
 
     referenced_data_file: str
     deleted: BitMap64
@@ -35,7 +39,7 @@ class BlobPosition:
 
 
 def write_puffin(blobs: Sequence[Blob]) -> tuple[bytes, list[BlobPosition]]:
-    """Return the bytes of a Puffin file, and the position of each blob."""
+    """Return the bytes of a Puffin file, and the offset and length of each blob."""
     data = bytearray(_MAGIC)
     positions = []
     described = []

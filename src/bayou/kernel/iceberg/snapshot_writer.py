@@ -1,7 +1,8 @@
 """Writing of snapshots: a commit's files are added to or removed from the previous manifests.
 
 New files go to new manifests. A manifest that contains a removed file is written again without the
-file. All other manifests are used again. If there are many small manifests, they are merged.
+file. The new snapshot reuses all other manifests. If there are many small manifests, they are
+merged.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class FileChanges:
     """The file actions of a commit.
 
     Attributes:
-        row_id_high_water_mark: the commit's high water mark of row ids; None if it has none.
+        row_id_high_water_mark: the row id high water mark of the commit; None if the commit doesn't
+            set a high water mark.
     """
 
     version: int
@@ -90,7 +92,12 @@ class FileChanges:
 
 @dataclass(slots=True)
 class _NewFiles:
-    """Files to add: data files and their deletion vectors, by location."""
+    """Files to add, by location of the data file.
+
+    Attributes:
+        data: the data files.
+        vectors: the data files whose deletion vectors are added.
+    """
 
     data: dict[str, AddFile] = field(default_factory=dict)
     vectors: dict[str, AddFile] = field(default_factory=dict)
@@ -225,7 +232,12 @@ class SnapshotWriter:
     def _split(
         self, converter: DataFileConverter, changes: FileChanges
     ) -> tuple[_NewFiles, set[str], set[str]]:
-        """Return the files to add, and the locations of data files and vectors to remove."""
+        """Return the files to add, and the locations of data files to remove.
+
+        Returns:
+            The files to add; the locations of the data files that are removed; and the locations of
+            the data files whose deletion vectors are removed.
+        """
         added = _NewFiles()
         adds = {converter.location(add.path): add for add in changes.adds}
         removes = {converter.location(remove.path): remove for remove in changes.removes}
@@ -247,7 +259,7 @@ class SnapshotWriter:
     def _partitions(
         self, converter: DataFileConverter, changes: FileChanges, paths: Collection[str]
     ) -> set[tuple[IcebergValue, ...]] | None:
-        """Return the partitions of all `remove` actions, and of the `add` actions of some files.
+        """Return the partitions of a commit's `remove` actions and of selected `add` actions.
 
         Args:
             paths: locations of the files whose `add` actions are included.
@@ -333,7 +345,7 @@ class SnapshotWriter:
         removed: Mapping[int, EncodedFile],
         new: NewSnapshot,
     ) -> EncodedEntries | MovedEntries:
-        """Return the live entries of `manifest`, as a new manifest that replaces it stores them.
+        """Return the live entries of `manifest` for a new manifest that replaces `manifest`.
 
         Entries of removed files get the status DELETED. All other live entries get EXISTING.
         """

@@ -1,6 +1,6 @@
-"""Iceberg's table metadata as JSON: schemas, specs, snapshots and properties of a conversion.
+"""Iceberg's table metadata as JSON: schemas, partition specs, snapshots and table properties.
 
-Functions return new dictionaries and don't change their arguments.
+The functions return new dictionaries and don't change their arguments.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def new_table(table: DeltaTable, location: str, format_version: int) -> Json:
 
 
 def with_delta_metadata(metadata: Json, table: DeltaTable) -> Json:
-    """Set the schema, the partition spec and the properties of a Delta table.
+    """Set the schema, partition spec and properties in `metadata` to those of a Delta table.
 
     Raises:
         UniversalFormatError: the schema has no equivalent in Iceberg.
@@ -108,7 +108,7 @@ def with_delta_metadata(metadata: Json, table: DeltaTable) -> Json:
 
 
 def current_spec(metadata: Json) -> PartitionSpec:
-    """Return the partition spec of new files."""
+    """Return the partition spec that new files use."""
     return partition_spec(metadata, metadata["default-spec-id"])
 
 
@@ -171,7 +171,7 @@ def with_snapshot(metadata: Json, snapshot: Json) -> Json:
 def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
     """Remove the snapshots with the ids `expired`, and shorten the snapshot log.
 
-    The new log starts after the last entry that refers to one of these snapshots.
+    The snapshot log keeps only the entries after the last entry of a removed snapshot.
     """
     log: list[Json] = []
     for entry in metadata.get("snapshot-log", ()):
@@ -197,7 +197,7 @@ def lacks_partition_source(metadata: Json) -> bool:
 
 
 def without_history(metadata: Json) -> Json:
-    """Remove all snapshots and partition specs; ids and sequence numbers continue."""
+    """Remove all snapshots and partition specs. The next ids and sequence numbers don't change."""
     emptied: Json = {
         **metadata,
         "partition-specs": [],
@@ -289,11 +289,12 @@ def _with_schema(metadata: Json, schema: Json) -> Json:
 def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
     """Set the default partition spec to the spec with these fields.
 
-    An existing spec with the same columns is used. If there is none, a new spec is added.
+    If the metadata already has a spec with the same columns, that spec is used. Otherwise, a new
+    spec is added.
 
-    In all specs, the name of each partition field is set to the current name of its column.
-    Otherwise, a field could have the old name of a renamed column while a newer column has this
-    name. Iceberg doesn't allow a partition field with the name of another column.
+    In all specs, each partition field gets the current name of its source column. Iceberg doesn't
+    allow a partition field with the name of another column. Without this change, that can happen if
+    a column is renamed and a new column gets the old name.
     """
     sources = [field["source-id"] for field in fields]
     specs = _with_current_names(metadata)
@@ -325,7 +326,7 @@ def _current_schema(metadata: Json) -> Json:
 
 
 def _with_current_names(metadata: Json) -> list[Json]:
-    """Return the partition specs with the names that their columns have in the current schema."""
+    """Return the partition specs; each field gets the current name of its source column."""
     names = {field["id"]: field["name"] for field in _current_schema(metadata)["fields"]}
     return [
         {
@@ -355,10 +356,10 @@ def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def retention_property(metadata: Json, retention_ms: int) -> Json:
-    """Set the property for the maximum age of snapshots, after which Iceberg expires them.
+    """Set the Iceberg property for the maximum age of snapshots to `retention_ms`.
 
-    The value is `retention_ms`. The metadata is returned unchanged if it already has this property,
-    or if Iceberg's default is `retention_ms` or less.
+    Iceberg expires older snapshots. `metadata` is returned unchanged if it already has this
+    property, or if Iceberg's default isn't longer than `retention_ms`.
     """
     if retention_ms >= _DEFAULT_SNAPSHOT_AGE_MS or _SNAPSHOT_AGE in metadata["properties"]:
         return metadata

@@ -22,12 +22,15 @@ _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _MICROSECOND = dt.timedelta(microseconds=1)
 _TRUNCATED_MICROSECONDS = 999
-"""A maximum may be this much too low, because statistics are truncated to milliseconds."""
+"""Maximum number of microseconds by which a maximum of Delta's statistics can be too low.
+
+Delta's statistics truncate timestamps to milliseconds.
+"""
 _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def partition_value(string: str | None, data_type: DataType) -> IcebergValue:
-    """Parse a partition value of the log; raise ValueError if it isn't of the type."""
+    """Parse a partition value of a file action; raise ValueError if it isn't valid for the type."""
     value = parse(string, data_type)
     match value:
         case dt.datetime():
@@ -84,9 +87,10 @@ def value_bytes(value: IcebergValue, iceberg_type: str) -> bytes | None:
 
 
 def value_from_bytes(data: bytes | None, iceberg_type: str) -> IcebergValue:
-    """Return the value of a bound in a field summary; inverse of `value_bytes`.
+    """Return the value of a bound in a field summary; the inverse of `value_bytes`.
 
-    A number has fewer bytes than its type if the column was widened after the bound was written.
+    If a column is widened after a bound was written, the bound has fewer bytes than the current
+    type.
     """
     if data is None:
         return None

@@ -1,4 +1,4 @@
-"""Skipping of manifests by the partitions in their field summaries."""
+"""Skips manifests by comparing partitions with the bounds in the manifests' field summaries."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """pyiceberg's writers of manifests and manifest lists.
 
-pyiceberg's classes write the headers, the metadata and the blocks, check the sequence numbers, and
-count files, rows and partitions. The subclasses in this module write manifests in blocks of 100
-entries, with an index, and add entries of older manifests without decoding them.
+pyiceberg's classes write the headers, the metadata and the blocks. They also check the sequence
+numbers, and count files, rows and partitions. The subclasses in this module add the following:
+
+- A manifest has blocks of 100 entries, and an index (see `encoded_manifest`).
+- Entries of older manifests are copied without decoding them.
 
 pyiceberg 0.12 doesn't write format version 3. When a release of pyiceberg writes it, replace
 `ManifestWriterV3` and `ManifestListWriterV3` with the writers of the release.
@@ -81,7 +83,10 @@ def check_pyiceberg() -> None:
 
 
 class MemoryOutputFile(OutputFile):
-    """A file in memory: `data` contains its bytes after the stream of `create` is closed."""
+    """A file in memory that pyiceberg writes.
+
+    `data` contains the bytes of the file once the stream that `create` returns is closed.
+    """
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
@@ -115,7 +120,7 @@ class _MemoryStream(io.BytesIO):
 
 
 class _EncodedRecordWriter:
-    """The `writer` of an `AvroOutputFile` whose records are already encoded."""
+    """Value of `AvroOutputFile.writer` for records that are already encoded."""
 
     def write(self, encoder: Any, record: bytes) -> None:
         encoder.write(record)
@@ -138,7 +143,7 @@ class EncodedRecordFile(AvroOutputFile):
         self._pending: list[bytes] = []
 
     def write_block(self, objects: Sequence[bytes]) -> None:
-        """Add records; they are written when there are 100."""
+        """Add records; each time 100 records are pending, they are written as a block."""
         self._pending += objects
         while len(self._pending) >= _BLOCK_RECORDS:
             super().write_block(self._pending[:_BLOCK_RECORDS])
@@ -208,8 +213,9 @@ class EncodedManifestWriter(ManifestWriterV2):
     def add_moved(self, moved: MovedEntries) -> None:
         """Add entries of an older manifest.
 
-        The partition bounds and the smallest sequence number are copied from the entry of the older
-        manifest in the manifest list. These values still include the files that are now deleted.
+        The manifest list has partition bounds and the smallest sequence number of the older
+        manifest. The new manifest gets the same values, so they still include the files that are
+        now deleted.
         """
         for block in moved.existing:
             if isinstance(block, Block):
