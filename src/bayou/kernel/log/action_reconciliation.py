@@ -75,7 +75,8 @@ class ActionColumns:
 
     Attributes:
         commits: index of each action's commit, counted from the newest commit (0); int32.
-        keys: key string of each action: canonical path, `KEY_SEPARATOR` and deletion vector id.
+        keys: log-replay key of each action, as a string: canonical path, `KEY_SEPARATOR` and
+            deletion vector id.
         files: the actions, `ADD_TYPE` or `REMOVE_TYPE`.
     """
 
@@ -89,7 +90,8 @@ class ReconciledFiles:
     """Result of the reconciliation: live files (`ADD_TYPE`) and tombstones (`REMOVE_TYPE`).
 
     Attributes:
-        seen_keys: keys of all files that were added or removed.
+        seen_keys: log-replay keys (path and deletion vector id) of all files that were added or
+            removed.
         exact_double_files: paths of the files that were written after the last change of a column
             from float to double. The bounds of double columns in these files are exact.
     """
@@ -157,7 +159,8 @@ class ActionAccumulator:
 
         Args:
             is_compacted: whether the log file is a log compaction file. Such a file may have
-                several actions with the same key; the first of them in the file is used.
+                several actions for the same path and deletion vector id. Only the first of these
+                actions is used.
         """
         info: CommitInfo | None = None
         changes: list[Metadata] = []
@@ -217,15 +220,19 @@ class ActionAccumulator:
 
 
 _FEW_KEYS = 1000
-"""Up to this many keys are compared without `pyarrow.compute`, whose import takes 30 ms."""
+"""Maximum number of log-replay keys that are compared without importing `pyarrow.compute`.
+
+The import takes 30 ms.
+"""
 
 
 def reconcile(
     adds: ActionColumns, removes: ActionColumns, change: ChangeToDouble | None
 ) -> ReconciledFiles:
-    """For each key, select the actions of the newest commit that has actions with this key.
+    """For each log-replay key, select the actions of the newest commit that contains the key.
 
-    `adds` and `removes` must contain all actions of each key.
+    The log-replay key of an action is its path and deletion vector id. `adds` and `removes` must
+    contain all actions of each key.
     """
     actions = [columns for columns in (adds, removes) if len(columns.keys)] or [adds]
     keys = _concat([columns.keys for columns in actions])

@@ -279,8 +279,8 @@ def read_history(
 ) -> list[dict[str, Any]]:
     """Return the history: a dict for each commit in the log, newest first.
 
-    The first keys are `version` and `timestamp`: the timestamp that time travel uses, in ms since
-    the epoch. The next keys are the fields of `commitInfo`.
+    The first keys of a dict are `version` and `timestamp`. The timestamp is the one that time
+    travel uses, in ms since the epoch. The other keys are the fields of `commitInfo`.
 
     Args:
         limit: maximum number of commits; None if all commits are returned.

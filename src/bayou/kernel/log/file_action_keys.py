@@ -1,6 +1,7 @@
-"""The keys of file actions, as Arrow columns.
+"""The log-replay keys of file actions (path and deletion vector id), as Arrow columns.
 
-A scan drops a file of a checkpoint if a newer commit has an action with the file's key.
+If a checkpoint and a newer commit have actions with the same key, a scan drops the file of the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -17,31 +18,38 @@ from bayou.kernel.arrow.serialization import array_from_bytes, array_to_bytes
 from bayou.protocol.file_names import equivalent_paths
 
 FileKey: TypeAlias = tuple[str, str | None]
-"""Path and deletion vector id."""
+"""Log-replay key of a file action: path and deletion vector id (None if there is no vector)."""
 
 KEY_SEPARATOR = "\x00"
-"""Separates path and deletion vector id in a key string."""
+"""Separates the path and the deletion vector id in the string form of a log-replay key."""
 
 _LOOKUP_CHUNK_SIZE = 131_072
-"""Maximum number of keys that are passed to `is_in` at a time, which limits its hash table."""
+"""Maximum number of log-replay keys in one call of `is_in`.
+
+This number limits the memory of the hash table that `is_in` builds.
+"""
 
 _MIN_COLUMNAR_KEYS = 256
-"""Fewer keys are converted one by one, because this is faster than columnar functions."""
+"""Minimum number of log-replay keys that are converted with Arrow's compute functions.
+
+Fewer keys are converted one by one, which is faster.
+"""
 
 _SINGLE_SPELLING = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
-"""Matches paths that have only one encoding; see `equivalent_paths`."""
+"""Regular expression that matches paths with only one encoding; see `equivalent_paths`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileActionKeys:
-    """Keys of the files that the commits after a checkpoint add or remove, as sorted columns.
+    """Log-replay keys of the files that the commits after a checkpoint add or remove.
 
-    A checkpoint may encode a path differently from the commits. For each path, the columns
-    contain all encodings that writers produce, so the paths of a checkpoint needn't be decoded.
+    A checkpoint may encode a path differently from the commits. For each path, the columns contain
+    all encodings that writers produce, so the paths of a checkpoint needn't be decoded.
 
     Attributes:
         paths: the distinct paths.
-        keys: the distinct key strings: path, `KEY_SEPARATOR` and deletion vector id.
+        keys: the distinct log-replay keys, as strings: path, `KEY_SEPARATOR` and deletion vector
+            id.
     """
 
     paths: pa.Array[Any]
@@ -52,7 +60,11 @@ class FileActionKeys:
 
     @classmethod
     def from_keys(cls, keys: Iterable[FileKey]) -> FileActionKeys:
-        """Create an object from keys. Paths can have any encoding that is valid in a log."""
+        """Create the columns from log-replay keys.
+
+        Args:
+            keys: the log-replay keys. Their paths can have any encoding that is valid in a log.
+        """
         spelled = sorted(
             {(name, dv_id or "") for path, dv_id in keys for name in equivalent_paths(path)}
         )
@@ -63,11 +75,11 @@ class FileActionKeys:
 
     @classmethod
     def from_columns(cls, paths: pa.Array[Any], keys: pa.Array[Any]) -> FileActionKeys:
-        """Create an object from file actions.
+        """Create the columns from file actions.
 
         Args:
             paths: the path of each action.
-            keys: the key string of each action, in the order of `paths`.
+            keys: the log-replay key of each action as a string, in the order of `paths`.
         """
         if len(paths) < _MIN_COLUMNAR_KEYS:
             return cls._from_strings(paths, keys)
@@ -95,7 +107,7 @@ class FileActionKeys:
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def unseen_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        """Return a mask that selects the actions whose keys aren't in `keys`.
+        """Return a mask that selects the actions whose log-replay keys aren't in `keys`.
 
         Args:
             adds: `add` or `remove` actions as structs.
@@ -115,7 +127,7 @@ class FileActionKeys:
 
 
 def key_strings(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
-    """Return the key string of each file: path, `KEY_SEPARATOR` and deletion vector id.
+    """Return the log-replay key of each file: path, `KEY_SEPARATOR` and deletion vector id.
 
     Args:
         paths: paths to use instead of `files.path`, one for each file.

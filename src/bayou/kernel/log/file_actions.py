@@ -52,7 +52,7 @@ The column `key` has the canonical path, `KEY_SEPARATOR` and the deletion vector
 _BATCH_ROWS = 16_384
 
 _PLAIN_PATH = "^[^%:/][^%:]*$"
-"""Matches paths that are already canonical; see `canonical_path`."""
+"""Regular expression that matches paths that are already canonical; see `canonical_path`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,8 @@ class ActionSlice(PickledTask):
     """A slice of a log: either commits, or a slice of the checkpoint.
 
     Attributes:
-        commits: versions and files of commits, ascending.
+        commits: version and file of each commit, ascending; empty if the slice is from the
+            checkpoint.
         checkpoint: slice of the checkpoint; None if the slice has commits.
         estimated_bytes: estimated size of the slice in storage.
     """
@@ -109,10 +110,10 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """The scan of these actions. Its method `prune` drops files that can't match the filter.
+        """The scan whose method `prune` selects the files to read from the live files.
 
-        Call `prune` after the actions are reconciled, because it doesn't drop files that later
-        commits removed.
+        `prune` doesn't compare its files with later commits. Therefore, reconcile the actions
+        first, and call `prune` only with live files.
         """
         return Scan(self._definition)
 
@@ -120,7 +121,8 @@ class FileActions(PickledTask):
         """Split the log into about `max_slices` slices: first the commits, then the checkpoint.
 
         Raises:
-            ArgumentError: a commit is stored only in the catalog, or this object was deserialized.
+            ArgumentError: a commit isn't in the log, because only the catalog stores it; or this
+                object was deserialized.
         """
         segment, table = self._segment, self._definition.source.table
         if segment is None or any(isinstance(f, InlineCommit) for f in segment.commits):

@@ -20,7 +20,7 @@ from bayou.protocol.file_names import (
 )
 
 _CLOCK_TOLERANCE_MS = 60_000
-"""Modification times with a smaller difference don't show which file is newer."""
+"""Minimum difference of modification times that shows which of two files is newer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +169,7 @@ class LogListing:
         The commit of version `latest` is always read, because its `commitInfo` is needed.
 
         A log compaction file is ignored if it is older than the commit of its `end_version`. In
-        this case, the log has lost the commits in this file, and their versions were committed
-        again.
+        this case, commits were lost after their compaction, and new commits have the same versions.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:

@@ -1,11 +1,12 @@
 """Log replay (PROTOCOL.md, Action Reconciliation).
 
-Replay has two phases:
+A file is identified by its log-replay key: path and deletion vector id. Replay has two phases:
 
 - This module reads the commits after the checkpoint. The result is a `ReplayState` with the live
   files that the commits added, and the keys of all files that the commits added or removed.
-- A scan reads the checkpoint (`slices`) and drops its rows with these keys. A checkpoint has at
-  most one row for each key, so slices of a checkpoint are independent of each other.
+- A scan reads the checkpoint (`slices`), and drops the files whose key is in the `ReplayState`. A
+  checkpoint has at most one row for each key, so slices of a checkpoint are independent of each
+  other.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _HEAD_BYTES = 64 * 1024
 """Number of bytes at the start of a large commit that `read_commit_info` reads first."""
 
 SPILL_THRESHOLD_BYTES = 32 * 1024 * 1024
-"""Total size of commits, about 75,000 actions, above which replay uses the local disk."""
+"""Minimum total size of commits whose replay uses the local disk; about 75,000 actions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +70,12 @@ class ReplayState:
     Attributes:
         protocol, metadata: the newest action; None if no commit after the checkpoint has one.
         domains: newest domain metadata by domain, including removed domains.
-        seen_keys: keys of the files that the commits added or removed. Rows of the checkpoint with
-            these keys are dropped. If there is no checkpoint, no keys are stored.
+        seen_keys: log-replay keys (path and deletion vector id) of the files that the commits added
+            or removed. Rows of the checkpoint with these keys are dropped. If there is no
+            checkpoint, no keys are stored.
         adds: live files that the commits added, `ADD_TYPE`, as one array in the order of the log.
-            After a spilled replay, there are several unordered, memory-mapped arrays.
+            If replay used the local disk (`spilled_replay`), there are several unordered,
+            memory-mapped arrays.
         exact_double_files: paths of the files that were written after the last change of a column
             from float to double.
         removes: tombstones of the commits, `REMOVE_TYPE`, in the same form as `adds`.
@@ -248,7 +251,8 @@ def _unseen(files: Iterable[pa.StructArray], seen_keys: FileActionKeys) -> Itera
 def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
     """Concatenate one or two arrays; return more than two arrays unchanged.
 
-    There are more than two arrays only after a spilled replay. They stay on the local disk.
+    There are more than two arrays only if replay used the local disk. These arrays are
+    memory-mapped files, so they aren't copied to memory.
     """
     if len(arrays) > _MAX_CONCATENATED_ARRAYS:
         return arrays
@@ -281,8 +285,8 @@ def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
 def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActionKeys]:
     """Replay the commits of a segment.
 
-    Also return the keys of all files that the commits add or remove, even if the segment has no
-    checkpoint.
+    Also return the log-replay keys of all files that the commits add or remove. These keys are
+    returned even if the segment has no checkpoint.
     """
     files = _newest_first(segment)
     compacted = {c.file.path for c in segment.compacted}

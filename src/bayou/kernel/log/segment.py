@@ -78,10 +78,12 @@ def load_log_segment(
 ) -> LogSegment:
     """List the log and select the log files of a version, by default the latest.
 
-    The listing starts at the checkpoint in `_last_checkpoint`, unless this file is missing or its
-    checkpoint is above the version. The log is listed again from its beginning if the checkpoint
-    isn't in the listing or if a commit seems to be missing. A commit can seem to be missing because
-    a listing that isn't atomic may contain a new commit but not the previous commit.
+    The listing starts at the version in `_last_checkpoint` if this version isn't above the
+    requested version. Otherwise, it starts at the beginning of the log.
+
+    The log is listed again from its beginning if the checkpoint isn't in the listing or if a commit
+    seems to be missing. Not every store lists atomically: a listing may contain a new commit but
+    not the previous commit.
 
     Args:
         ignored_checkpoints: paths of checkpoint files that can't be read.
@@ -143,8 +145,9 @@ def commit_files(
     """Yield (version, file) of the commits from version `start` on, ascending.
 
     Args:
-        catalog: the catalog that manages the table, if any. Its ratified commits replace published
-            commits of the same version. Published commits above its latest version are ignored.
+        catalog: the catalog that manages the table; None if no catalog manages the table. The
+            catalog's ratified commits replace published commits of the same version. Published
+            commits above the catalog's latest version are ignored.
     """
     ratified = RatifiedCommits(latest_version=-1)
     if catalog is not None:
@@ -219,7 +222,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
         listing: an empty listing. The files are added to it.
 
     Returns:
-        The segment. None if `start` is above 0, and the listing has no checkpoint or no commits.
+        The segment. None if `start` is above 0 and the listing lacks a checkpoint, commits or both.
     """
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):

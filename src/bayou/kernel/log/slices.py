@@ -1,9 +1,10 @@
 """Log slices, which processes can replay independently of each other.
 
-A slice is a range of row groups of a checkpoint file, or it contains live files of the log's tail.
-The tail consists of the live files that the checkpoint's Parquet files don't list. Later commits
-added most of them. Slices can be serialized. To list a slice's files, a process needs the `Scan`
-and the slice.
+A slice is either a range of row groups of a checkpoint's Parquet file, or a range of the tail. The
+tail consists of all live files that aren't in the checkpoint's Parquet files. These are the files
+that commits after the checkpoint added, and the files of a JSON checkpoint.
+
+Slices can be serialized. To list a slice's files, a process needs the `Scan` and the slice.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class LogSlice:
     Attributes:
         split: the row groups of a checkpoint file; None for a slice of the tail.
         adds: live files of the log's tail as `ADD_TYPE`; None for a slice of a checkpoint file.
-        estimated_bytes: estimated size of the row groups in storage; 0 for files of the tail.
+        estimated_bytes: estimated size of the row groups in storage; 0 for a slice of the tail.
 
     Examples:
         >>> for part in scan.slices(engine, max_slices=4):
@@ -123,10 +124,11 @@ def replay_checkpoint_adds(
     The mask is None if all files of the batch are live.
 
     Args:
-        seen_keys: keys of the files that later commits added or removed; these files aren't live.
+        seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
+            added or removed. These files aren't live in the checkpoint.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed`, which is read and converted to JSON if the checkpoint has no
-            `stats`. If `parsed` is None, only `stats` is read.
+        parsed: type of the field `stats_parsed`. If the checkpoint has no `stats`, `stats_parsed`
+            is read and converted to JSON. If `parsed` is None, only `stats` is read.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True

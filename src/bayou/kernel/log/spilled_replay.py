@@ -1,8 +1,8 @@
 """Spilled replay: reconciliation of the file actions of many commits on the local disk.
 
 Actions are distributed over several temporary files by a hash of their paths, and each temporary
-file is reconciled separately. The results are memory-mapped files, because the operating system can
-reclaim their memory.
+file is reconciled separately. The results are memory-mapped files, so the operating system can free
+their memory.
 """
 
 from __future__ import annotations
