@@ -235,7 +235,7 @@ class Stopwatch:
         self._started: int | None = time.perf_counter_ns()
 
     def stop(self) -> float:
-        """Stop the stopwatch, and return its milliseconds; later calls return the same value."""
+        """Stop the stopwatch; return the measured time in ms. Later calls return the same time."""
         if self._started is not None:
             self._nanoseconds += time.perf_counter_ns() - self._started
             self._started = None

@@ -210,7 +210,7 @@ class TableState:
 
     @property
     def checkpoint_contents(self) -> CheckpointContents | None:
-        """Contents of the checkpoint.
+        """Contents of the checkpoint that this version was loaded from.
 
         None if there is no checkpoint, or if the version checksum was read instead of the
         checkpoint.
@@ -237,7 +237,7 @@ class TableState:
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that manages the table, or None."""
+        """The catalog that manages the table; None if no catalog manages the table."""
         return self._catalog
 
     @cached_property
@@ -279,7 +279,7 @@ class TableState:
 
 
 _ACTION_BYTES = 500
-"""Approximate memory of an action or a file status as a Python object."""
+"""Approximate memory of an action or a file status as a Python object, in bytes."""
 
 
 def load_table_state(
@@ -407,7 +407,8 @@ def _checkpoint_actions(
     """Return the non-file actions of a checkpoint, and the contents of the checkpoint.
 
     Args:
-        checksum: version checksum to take the actions from. If it is None, the checkpoint is read.
+        checksum: version checksum that the actions are taken from. If None, the actions are read
+            from the checkpoint.
 
     Returns:
         The actions and the contents. The contents are None if the checkpoint wasn't read.
@@ -439,13 +440,11 @@ def _in_commit_timestamp(
     metadata: Metadata,
     in_checksum: int | None,
 ) -> int | None:
-    """Return the in-commit timestamp of a version; None if it has none.
+    """Return the in-commit timestamp of a version; None if the version has none.
 
-    If the table has a checkpoint of this version, the commit of the version wasn't replayed. The
-    timestamp is then taken from the version checksum. Without a timestamp in the checksum, the
-    commit is read.
-
-    The timestamp is needed because the timestamp of the next commit must be later.
+    Usually, the timestamp is in the `commitInfo` that replay has read. If the table has a
+    checkpoint of this version, no commit is replayed. In this case, the timestamp is taken from the
+    version checksum. If the checksum has no timestamp, the commit is read.
     """
     info = replay.commit_info
     if info is None and not segment.commits:

@@ -1,10 +1,13 @@
 """Log cleanup: deletes log files older than the log retention (PROTOCOL.md, Metadata Cleanup).
 
-The *cutoff* is the current time minus the log retention, rounded down to midnight UTC. The *cutoff
-commit* is the newest commit at or before the cutoff. The *cutoff checkpoint* is the newest readable
-checkpoint up to the version of the cutoff commit. Files of versions before the cutoff checkpoint
-are deleted in ascending order; if the cleanup is interrupted, the log is still valid. If there is
-no cutoff checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
+- The *cutoff* is the current time minus the log retention, rounded down to midnight UTC.
+- The *cutoff commit* is the newest commit at or before the cutoff.
+- The *cutoff checkpoint* is the newest readable checkpoint whose version isn't above the version of
+  the cutoff commit.
+
+Files of versions before the cutoff checkpoint are deleted in ascending order, so the log stays
+valid if the cleanup is interrupted. If there is no cutoff checkpoint, only temporary files
+(`.*.tmp`) of killed writers are deleted.
 """
 
 from __future__ import annotations
@@ -91,8 +94,8 @@ def clean_up_log(
     Args:
         retention_ms: log retention in ms. If None, `delta.logRetentionDuration` is used.
         now: current time in ms since the epoch. If None, the system clock is used.
-        granularity_ms: the cutoff is rounded down to a multiple of this. The default is one day,
-            as in PROTOCOL.md.
+        granularity_ms: the cutoff is rounded down to a multiple of this number of ms. The default
+            is one day, as in PROTOCOL.md.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     state: TableState | None = None
@@ -238,10 +241,10 @@ def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
 
 
 def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> list[str]:
-    """List the staged commits of versions up to `cutoff` that the catalog no longer returns.
+    """List the staged commits up to version `cutoff` that the catalog no longer returns.
 
-    The staged commits that the catalog returns are retained, even if they are published, because
-    readers read them instead of the published commits.
+    Staged commits that the catalog still returns are retained, even if they are published. Readers
+    read these staged commits instead of the published commits.
     """
     table = state.path
     named: set[str] = set()
@@ -264,10 +267,10 @@ def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> l
 
 
 def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> list[str]:
-    """List the sidecars that no checkpoint references. If a checkpoint can't be read, list none.
+    """List the sidecars that no checkpoint references.
 
-    Sidecars modified at or after `modified_before` are left out, because their checkpoint may not
-    be written yet.
+    If a checkpoint can't be read, no sidecar is listed. Sidecars modified at or after
+    `modified_before` aren't listed either, because their checkpoint may not be written yet.
     """
     folder = f"{log_path(table)}/{SIDECAR_DIRECTORY}"
     try:
@@ -290,8 +293,8 @@ def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> 
 def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
     """Whether the table feature `checkpointProtection` permits the cleanup.
 
-    The cleanup is permitted if it deletes all protected versions, or if Bayou supports the
-    protocols of all versions that it deletes.
+    The cleanup is permitted in two cases: all protected versions are deleted, or Bayou supports the
+    protocol of every version that is deleted.
     """
     if features.CHECKPOINT_PROTECTION not in features.writer_features(state.protocol):
         return True

@@ -21,8 +21,9 @@ def is_compaction_due(version: int, interval: int) -> bool:
 def compact_log(engine: Engine, table: str, first: int, last: int) -> bool:
     """Write a log compaction file of the versions `first` to `last`, both included.
 
-    The file contains tombstones of files and domains, because readers need them to drop files and
-    domains of an older checkpoint. It doesn't contain `commitInfo` and `cdc` actions.
+    The file contains the tombstones of removed files and domains. Readers need the tombstones to
+    drop files and domains of an older checkpoint. The file doesn't contain `commitInfo` and `cdc`
+    actions.
 
     Returns:
         True if the file was written, False if it exists already.

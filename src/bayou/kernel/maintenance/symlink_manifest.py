@@ -46,9 +46,13 @@ def update_symlink_manifests(
 ) -> None:
     """Write the manifests of the partitions in which the commit `version` added or removed files.
 
-    The manifests list the files of the latest version. The manifests of all partitions are written
-    if the commit changed the metadata, if its actions have no partition values, or if the table has
-    no manifests yet.
+    The manifests list the files of the latest version. In these cases, the manifests of all
+    partitions are written:
+
+    - The commit changed the metadata.
+    - The file actions of the commit have no partition values.
+    - The commit is no longer in the log.
+    - The table isn't partitioned, or has no manifests yet.
     """
     state = load_table_state(engine, table, catalog=catalog)
     commits = [
@@ -68,8 +72,8 @@ def write_symlink_manifests(
     """Write the manifests of a version, and delete the manifests of partitions without files.
 
     Args:
-        partitions: partition values by folder, for each partition to update. If None, all
-            partitions are updated.
+        partitions: the partitions to update: folder of each partition to its partition values. If
+            None, all partitions are updated.
 
     Returns:
         The number of manifests written.
@@ -103,10 +107,11 @@ def write_symlink_manifests(
 def _changed_partitions(
     state: TableState, actions: Collection[Action]
 ) -> dict[str, PartitionKey] | None:
-    """Return the partitions in which a commit adds or removes files: partition values by folder.
+    """Return the partitions in which a commit adds or removes files.
 
-    Return None if they can't be determined, because the commit changes the metadata or an action
-    has no valid partition values.
+    Returns:
+        The folder of each partition and its partition values. None if the commit changes the
+        metadata, or if an action has no valid partition values.
     """
     partitions: dict[str, PartitionKey] = {}
     names = state.partition_columns

@@ -1,4 +1,4 @@
-"""The files of a scan as columns, for connectors that have their own Parquet reader."""
+"""The files of a scan as Arrow columns, for connectors that have their own Parquet reader."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class DataFiles:
     Attributes:
         files: columns `path` (decoded, absolute), `size` (bytes), `modification_time` (ms since the
             epoch), and `deletion_vector` (the descriptor, or null).
-        partition_values: the partition columns by logical name, in the table's order and types;
-            timestamps in UTC.
+        partition_values: one column for each partition column, with its logical name and type, in
+            the table's order. Columns of type `timestamp` are in UTC.
     """
 
     files: pa.RecordBatch
@@ -52,7 +52,8 @@ def data_files(
     """Convert the selected scan files of a batch to `DataFiles`.
 
     Args:
-        time_zone: time zone of partition values that are timestamps without a zone.
+        time_zone: time zone for partition values of type `timestamp` whose strings in the log have
+            no time zone.
     """
     selected = batch.selected()
     add: Any = selected.column("add")
@@ -100,7 +101,7 @@ def concat_data_files(
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """For each file, return a string that identifies its deletion vector; null without one."""
+    """Return a string for each file that identifies its deletion vector; null without a vector."""
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
     key = pc.binary_join_element_wise(
@@ -153,7 +154,7 @@ def _partition_column(table: str, values: Any, field: StructField, time_zone: st
 
     Args:
         values: `partitionValues` of the files.
-        time_zone: time zone of timestamps without a zone.
+        time_zone: time zone of timestamps whose strings in the log have no time zone.
     """
     serialized = partition_strings(values, physical_name(field))
     try:
