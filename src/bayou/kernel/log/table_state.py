@@ -164,7 +164,7 @@ class TableState:
         return {app_id: txn.version for app_id, txn in transactions if txn.version >= 0}
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Return the latest transaction version of an application; None if it has none."""
+        """Return the latest transaction version of an application; None if it isn't in the log."""
         transaction = self._transactions.get(app_id)
         return None if transaction is None or transaction.version < 0 else transaction.version
 
@@ -255,7 +255,7 @@ class TableState:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Size of this version's checkpoint in bytes; 0 if it has no checkpoint."""
+        """Size in bytes of the checkpoint that this version was loaded from; 0 if there is none."""
         if self._contents is not None:
             return self._contents.size
         return 0 if self._segment.checkpoint is None else self._segment.checkpoint.size

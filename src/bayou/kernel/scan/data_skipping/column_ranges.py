@@ -52,7 +52,7 @@ _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double repre
 
 
 def constant(value: bool) -> Datum:
-    """Return a boolean scalar: the same answer for all files."""
+    """Return `value` as a boolean scalar, which is the result for all files."""
     return to_scalar(value, pa.bool_())
 
 
@@ -71,17 +71,18 @@ class Range:
         return to_scalar(None, arrow_type)
 
     def may_be_null(self) -> Datum:
-        """For each file, return whether it may contain a null; true if unknown."""
+        """For each file, return whether the file may contain a null; true if unknown."""
         return constant(True)
 
     def may_have_value(self) -> Datum:
-        """For each file, return whether it may contain a non-null value; true if unknown."""
+        """For each file, return whether the file may contain a non-null value; true if unknown."""
         return constant(True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """For each file, return whether it may contain `value`; true if unknown.
+        """For each file, return whether the file may contain `value`; true if unknown.
 
-        This method needn't compare `value` with the file's bounds, because the caller does.
+        The caller compares `value` with the bounds of the file. Implementations only make further
+        checks.
         """
         return constant(True)
 
@@ -151,14 +152,14 @@ class _ColumnRange(Range):
         return pc.fill_null(pc.not_equal(count, rows), True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """For each file, return whether it may contain `value`; true if unknown.
+        """For each file, return whether the file may contain `value`; true if unknown.
 
         A file with at most two non-null values contains only its minimum and its maximum. For such
         a file, the result is whether `value` may equal one of them. For a file with more values,
         the result is true.
 
-        Only float and double columns are checked. Their maximum is often NaN, which is the largest
-        value. Such a maximum excludes no value above the minimum.
+        Only float and double columns are checked. For these columns, the bounds alone often exclude
+        few values: the maximum is often NaN, which is the largest value.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -178,15 +179,15 @@ class _ColumnRange(Range):
         return pc.or_(unknown, pc.fill_null(pc.or_kleene(*matches_bound), True))
 
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
-        """Return each file's bound, widened if writers may have rounded or truncated it.
+        """Return a bound of each file that is safe to compare with.
 
-        The original value of a rounded or truncated bound is unknown. It lies between a lower end
-        and an upper end. One of these ends is returned.
+        Writers may round or truncate a bound, so the exact minimum or maximum is only known to lie
+        in an interval. The result is one end of this interval.
 
         Args:
             side: `minValues` or `maxValues`.
-            upper: True for the upper end, False for the lower end. If None, the lower end is
-                returned for `minValues`, and the upper end for `maxValues`.
+            upper: True for the upper end of the interval, False for the lower end. If None, the
+                lower end is returned for `minValues`, and the upper end for `maxValues`.
         """
         stored = stored_type(self.data_type)
         if stored is None:

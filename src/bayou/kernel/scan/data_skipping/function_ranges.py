@@ -53,11 +53,15 @@ def function_range(
 def directions(
     expression: Function | Cast, constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return how a function or cast changes when one of its operands increases.
+    """Return how the result of a function or cast changes when one of its operands increases.
 
-    The result has a value for each operand: 1 if the function never decreases, -1 if it never
-    increases, 0 if the operand is a constant. If an operand has none of these effects, the whole
-    result is None.
+    The returned sequence has a number for each operand:
+
+    - 1: the result of the function never decreases.
+    - -1: the result of the function never increases.
+    - 0: the operand is a constant.
+
+    If none of these cases applies to one of the operands, None is returned.
 
     Args:
         constants: value of each operand; None for an operand that isn't a constant.
@@ -75,8 +79,10 @@ def directions(
 def null_behavior(expression: Function | Cast) -> str:
     """Return how a NULL operand affects whether the expression is NULL.
 
-    `exact`: the expression is NULL if and only if an operand is NULL. `more`: it is NULL if an
-    operand is NULL, and it can be NULL if no operand is. `own`: neither of these rules applies.
+    - `exact`: the expression is NULL if and only if an operand is NULL.
+    - `more`: the expression is NULL if an operand is NULL. It can also be NULL without a NULL
+      operand.
+    - `own`: neither of these rules applies.
     """
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"

@@ -2,15 +2,15 @@
 
 A generated partition column `P = g(source)` is computed from a data column, the source column, and
 has one value per file. If `g` is monotonic, the condition `source <= 5` implies `P <= g(5)`.
-Columns for year, month, day and hour of one source column are compared together, like the digits of
-a number.
+Generated columns for the year, month, day and hour of the same source column are compared in
+lexicographic order.
 
 The time zone in which writers computed `g` is unknown. If a timestamp source column is compared
 with a constant, the constant is shifted by more than any time zone's offset from UTC. If the time
 zone affects `g` in another way, the generated column isn't used.
 
-It is also unknown whether writers used Spark's ANSI mode, so `g` counts as monotonic only if no
-function or cast in `g` can fail or overflow.
+It is also unknown whether writers used Spark's ANSI mode. Therefore, `g` counts as monotonic only
+if no function or cast in `g` can fail or overflow.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class _GeneratedColumn:
         exact_nulls: whether the generated value is NULL if and only if the source value is NULL.
         is_time_string: whether the generated value is a date or timestamp formatted as a string.
             The order of these strings is correct only for years with four digits.
-        tolerance: maximum shift of the source value by the writer's time zone.
+        tolerance: maximum time by which the writer's time zone can shift the source value; 0 if the
+            time zone has no effect.
     """
 
     name: str
@@ -244,11 +245,12 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the time zone affects the result in a way that `tolerance` doesn't cover.
+    """Whether the time zone affects the result in other ways than a shift of the source value.
 
-    `tolerance` covers only a shift of the source value. The time zone has other effects if an
-    intermediate result is a TIMESTAMP. It also has other effects if the result is a TIMESTAMP and
-    the source column isn't.
+    `tolerance` covers only a shift of the source value. There are other effects in these cases:
+
+    - The source column is a TIMESTAMP, and an intermediate result is also a TIMESTAMP.
+    - The source column isn't a TIMESTAMP, but the result or an intermediate result is.
     """
 
     def computes_timestamp(step: Expression) -> bool:
@@ -304,10 +306,10 @@ def _is_total_cast(source: DataType, target: DataType) -> bool:
 
 
 def _direction(expression: Expression, schema: StructType) -> int | None:
-    """Return how an expression changes when the value of the source column increases.
+    """Return how the result of an expression changes when the value of the source column increases.
 
-    The result is 1 if it never decreases, -1 if it never increases, 0 if it is a literal, and None
-    in all other cases.
+    The result is 1 if the expression never decreases, -1 if it never increases, 0 if it is a
+    literal, and None in all other cases.
     """
     match expression:
         case Column():

@@ -84,9 +84,9 @@ class Pruning:
 
     @property
     def parsed_type(self) -> pa.DataType | None:
-        """Arrow type of the fields of `stats_parsed` that the plan uses.
+        """Arrow type of the fields of `stats_parsed` that the plan uses, with physical names.
 
-        The type has physical names. It is None if the plan uses no statistics.
+        None if the plan uses no statistics.
         """
         if self._plan.stats_schema is None:
             return None
@@ -103,8 +103,9 @@ class Pruning:
         """Select the live files that may contain a matching row.
 
         Args:
-            seen_keys: keys of the files that later commits added or removed; these files aren't
-                live. If None, all files are live.
+            seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
+                added or removed. These files aren't live. If `seen_keys` is None, all files are
+                live.
 
         Returns:
             Files as `ADD_TYPE`, and a mask of the selected files. If all files are selected, the
@@ -221,7 +222,8 @@ class Pruning:
     def statistics(self, engine: Engine, files: CheckpointAdds) -> pa.RecordBatch:
         """Return the statistics that the plan uses: one row per file, with logical column names.
 
-        They are taken from `files.parsed`. If it is None, they are parsed from the JSON in `stats`.
+        If `files.parsed` isn't None, the statistics are taken from this column. Otherwise, they are
+        parsed from the JSON in `stats`.
         """
         schema = self._plan.stats_schema
         assert schema is not None  # callers check `needs_statistics`
@@ -276,7 +278,9 @@ PartitionKey: TypeAlias = tuple[PartitionValue, ...]
 def partition_key(
     values: Mapping[str, str | None], columns: Sequence[StructField], time_zone: str = "UTC"
 ) -> PartitionKey:
-    """Parse a file's partition values. Different serializations of a value have equal results.
+    """Parse a file's partition values.
+
+    Different serializations of the same value are parsed to equal results.
 
     Raises:
         ValueError: a serialized value is invalid for its column's type.

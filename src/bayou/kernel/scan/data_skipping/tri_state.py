@@ -227,8 +227,8 @@ class TriState:
     ) -> Datum:
         """For each file, return whether a comparison may be TRUE for some row.
 
-        Only the values of generated partition columns are used. If they don't restrict the compared
-        column, the result is true for all files.
+        Only the values of partition columns that are generated from the compared column are used.
+        If there are no such partition columns, the result is true for all files.
         """
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
