@@ -93,7 +93,7 @@ class Snapshot(TableState):
     def with_statistics_cache(self, cache: CheckpointStatisticsCache) -> Snapshot:
         """Return a copy of this snapshot that caches the checkpoint's parsed statistics in `cache`.
 
-        `refreshed` passes the cache to the new snapshot if both snapshots have the same checkpoint.
+        The snapshot that `refreshed` returns uses the same cache if it has the same checkpoint.
         """
         return self._of(self, cache)
 

@@ -54,7 +54,7 @@ class Table:
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that manages the table; None if there is none."""
+        """The catalog that manages the table; None if no catalog manages the table."""
         return self._catalog
 
     def exists(self, engine: Engine) -> bool:
@@ -118,10 +118,13 @@ class Table:
         return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
-        """Write the checkpoint of a version, by default the latest, and return the version.
+        """Write the checkpoint of a version, and return the version.
 
         Commits that the catalog has ratified are published first, because only published versions
         can have checkpoints.
+
+        Args:
+            version: the version; None for the latest.
         """
         from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 

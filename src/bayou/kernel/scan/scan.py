@@ -1,4 +1,4 @@
-"""Scans of a table version and their builder."""
+"""Scans of a table version, and the builder of scans."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 
 _MIN_READ_AHEAD_SIZE = 1 << 20
-"""Minimum size in bytes of a checkpoint file that a thread reads ahead."""
+"""Minimum size in bytes of a checkpoint file that is read ahead by a background thread."""
 
 _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 
@@ -87,7 +87,7 @@ class ScanBuilder:
         self._dictionary_columns: tuple[str, ...] = ()
 
     def with_filter(self, filter: Predicate | str | None) -> ScanBuilder:
-        """Select only files that may contain matching rows.
+        """Set the filter: only files that may contain matching rows are selected.
 
         Args:
             filter: SQL condition or predicate; None for no filter.
@@ -115,7 +115,7 @@ class ScanBuilder:
         return builder
 
     def with_time_zone(self, name: str) -> ScanBuilder:
-        """Set the time zone of partition values that are timestamps without a zone; default UTC.
+        """Set the time zone for timestamps in partition values that have no time zone; default UTC.
 
         Raises:
             ArgumentError: the time zone doesn't exist.
@@ -254,10 +254,11 @@ class Scan:
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
         """List the files to read, in batches. The log is read batch by batch, to limit memory.
 
+        If the checkpoint can't be read, older log files are read instead.
+
         Raises:
-            CorruptTableError: the checkpoint can't be read, and older log files can't replace it.
-                This is the case if some older log files are missing, or if files of the checkpoint
-                were already returned.
+            CorruptTableError: the checkpoint can't be read, and older log files can't replace it:
+                some of them are missing, or files of the checkpoint were already returned.
             UnsupportedFeatureError: a live file requires an unsupported feature.
         """
         return self._measured(engine, lambda counts: self._list_files(engine, counts))

@@ -28,13 +28,15 @@ class ScanSource:
 
     Attributes:
         columns: optional fields of `add` that the scan reads, except `stats`.
-        seen_keys: keys of the files that the commits after the checkpoint added or removed.
-        tail: live files that the checkpoint's Parquet files don't list; later commits added most of
-            them. None if this object was deserialized.
+        seen_keys: log-replay keys (path and deletion vector id) of the files that the commits after
+            the checkpoint added or removed.
+        tail: live files that aren't in the checkpoint's Parquet files. These are the files that
+            commits after the checkpoint added, and the files of a JSON checkpoint. None if this
+            object was deserialized.
         exact_double_files: paths of the files that were written after the last change of a column
             from float to double. The statistics of these files have exact bounds of the column.
-        row_tracking: physical names of the materialized columns for row ids and row commit
-            versions; None if row tracking is disabled.
+        row_tracking: physical names of two materialized columns: index 0 for row ids, index 1 for
+            row commit versions. None if row tracking is disabled.
         statistics_cache: cache of the checkpoint's parsed statistics; None if there is no cache, or
             if this object was deserialized.
     """
@@ -98,9 +100,9 @@ class ScanDefinition:
     """The definition of a scan.
 
     Attributes:
-        statistics: whether scan files include their statistics even if the predicate doesn't need
-            them.
-        time_zone: time zone of partition values that are timestamps without a zone.
+        statistics: whether scan files always include their statistics. If False, they include
+            statistics only if the predicate needs them.
+        time_zone: time zone for timestamps in partition values that have no time zone.
         dictionary_columns: logical names of string columns to return as dictionary arrays.
     """
 

@@ -130,9 +130,9 @@ class ScanFile(Row):
     def num_records(self) -> int | None:
         """Number of rows, including deleted rows, from the file's statistics; None if unknown.
 
-        The number is unknown if the scan doesn't read statistics. It is also unknown if the file
-        has a deletion vector and `tightBounds` isn't false. For such a file, some writers, such as
-        Trino's ANALYZE, exclude deleted rows from `numRecords`.
+        The number is unknown if the scan doesn't read statistics. If the file has a deletion
+        vector, the number is known only if `tightBounds` is false. Otherwise, `numRecords` may
+        exclude deleted rows, because some writers, such as Trino's ANALYZE, exclude them.
         """
         if self.add.stats is None:
             return None

@@ -1,4 +1,4 @@
-"""The scan state, which is needed to read any file of a scan, and the serialization of scans."""
+"""The state that is needed to read the files of a scan. Also serializes scans."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ class ScanState:
         table: path of the table.
         logical_schema: columns of the scan's rows, in order.
         partition_columns: logical names of the partition columns, in the table's order.
-        metadata_columns: names from `METADATA_COLUMNS` to append to the rows, and `_change_type`
-            for files of the change data feed.
-        row_tracking: physical names of the materialized columns for row ids and row commit
-            versions; None if row tracking is disabled.
+        metadata_columns: names of the metadata columns that are appended to the rows. Possible
+            names are `METADATA_COLUMNS` and, for files of the change data feed, `_change_type`.
+        row_tracking: physical names of two materialized columns: index 0 for row ids, index 1 for
+            row commit versions. None if row tracking is disabled.
         predicate: predicate on logical names, with which the engine can skip row groups.
         column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
-        time_zone: time zone of partition values that are timestamps without a zone.
+        time_zone: time zone for timestamps in partition values that have no time zone.
         dictionary_columns: logical names of string columns to return as dictionary arrays. Columns
             with few different values are read faster in this form.
 
@@ -145,14 +145,15 @@ class ScanState:
     def physical_read_schema(self) -> pa.Schema:
         """Columns to read from a data file, with physical names.
 
-        They are in this order:
+        The order of the columns is:
 
         - `data_columns`. They are nullable, because a file may be older than a column. In column
           mapping mode `id`, every field has its id (`FIELD_ID_KEY`).
         - The materialized row ids and row commit versions, if requested.
         - `_change_type`, if requested.
-        - The row index, if it is requested, or if row ids or deletion vectors need it. It is also
-          read if there are no other columns, because a batch without columns has no row count.
+        - The row index, if it is requested or needed for row ids or deletion vectors. If there are
+          no other columns, the row index is read too, because a batch without columns has no row
+          count.
 
         Raises:
             CorruptTableError: the column mapping mode is `id`, and a column has no id.
@@ -207,10 +208,10 @@ class ScanState:
     def _in_result(self, field: pa.Field[Any], name: str | None = None) -> pa.Field[Any]:
         """Return `field` with the Arrow type of its values in the scan's rows.
 
-        The type of the `dictionary_columns` is a dictionary of strings. Other types don't change.
+        The type is a dictionary of strings for the `dictionary_columns`. Other types don't change.
 
         Args:
-            name: the logical name of the column if `field` has the physical name.
+            name: logical name of the column. If None, the name of `field` is the logical name.
         """
         encoded = (name or field.name) in self.dictionary_columns
         return field.with_type(pa.dictionary(pa.int32(), pa.string())) if encoded else field

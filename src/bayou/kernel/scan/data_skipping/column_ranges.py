@@ -392,9 +392,9 @@ def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Sort values, split them into at most `MAX_POINTS` runs, and yield first and last of each.
+    """Split sorted values into at most `MAX_POINTS` runs; yield the first and last value of each.
 
-    If values can't be sorted, each value is a run.
+    If the values can't be sorted, each value is a run.
     """
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))

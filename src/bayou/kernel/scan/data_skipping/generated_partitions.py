@@ -308,8 +308,10 @@ def _is_total_cast(source: DataType, target: DataType) -> bool:
 def _direction(expression: Expression, schema: StructType) -> int | None:
     """Return how the result of an expression changes when the value of the source column increases.
 
-    The result is 1 if the expression never decreases, -1 if it never increases, 0 if it is a
-    literal, and None in all other cases.
+    - 1: the result never decreases.
+    - -1: the result never increases.
+    - 0: the expression is a literal.
+    - None: none of these cases applies.
     """
     match expression:
         case Column():
