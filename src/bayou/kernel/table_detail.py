@@ -68,7 +68,10 @@ def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
 
 
 def file_totals(engine: Engine, snapshot: Snapshot) -> FileTotals:
-    """Return number and size of the live files, from the version checksum or by listing them."""
+    """Return the number and total size of the live files.
+
+    They are read from the version checksum. Without a version checksum, the files are listed.
+    """
     if snapshot.checksum_totals is not None:
         return snapshot.checksum_totals
     files = size = 0

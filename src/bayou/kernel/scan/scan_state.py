@@ -293,7 +293,10 @@ def encode_scan(scan: ScanDefinition) -> bytes:
 
 
 def decode_scan(data: bytes) -> ScanDefinition:
-    """Deserialize a scan definition, with which a scan can replay slices but not list them."""
+    """Deserialize a scan definition.
+
+    A scan with this definition can replay slices, but can't create them.
+    """
     return _WIRE_FORMAT.decode(data, _definition)
 
 

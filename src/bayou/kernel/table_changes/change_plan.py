@@ -91,10 +91,10 @@ class ChangePlan:
             yield from self._prune(engine, files) if self.prunes and files else files
 
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
-        """Yield all files with changed rows of a commit.
+        """Yield all files with rows that a commit changed.
 
-        This method keeps in memory only the `remove` actions of the commit, and its `add` actions
-        for the same files.
+        To limit memory, this method keeps only the commit's `remove` actions, and the `add` actions
+        of the same files.
         """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):
@@ -129,9 +129,9 @@ class ChangePlan:
     ) -> Iterator[ChangeFile]:
         """Yield change files for the deleted and the restored rows of a file.
 
-        The commit replaces the file's deletion vector: it contains a `remove` and an `add` of the
-        file. The statistics in the `add` aren't used, because some writers compute statistics
-        without the deleted rows.
+        The commit contains a `remove` and an `add` of the file, with different deletion vectors.
+        The statistics in the `add` aren't used, because some writers compute statistics without the
+        deleted rows.
         """
         before, after = remove.deletion_vector, add.deletion_vector
         file = msgspec.structs.replace(add, stats=None)
@@ -174,7 +174,8 @@ class ChangePlan:
     ) -> Iterator[AddFile]:
         """Create an `add` for each removed file.
 
-        If a `remove` has no partition values, they are read from the previous version.
+        If a `remove` has no partition values, the partition values are read from the previous
+        version.
         """
         incomplete = [r.path for r in removes if r.partition_values is None and self.partitioned]
         adds = self._previous_adds(engine, commit.version, incomplete) if incomplete else {}

@@ -47,7 +47,7 @@ class ChangeScanBuilder:
         self._time_zone = "UTC"
 
     def with_filter(self, filter: Predicate | str | None) -> ChangeScanBuilder:
-        """Select only files that may contain matching rows.
+        """Set the filter: only files that may contain matching rows are selected.
 
         Args:
             filter: SQL condition or predicate, which may also reference `_change_type`,
@@ -58,9 +58,10 @@ class ChangeScanBuilder:
         return builder
 
     def with_read_schema(self, schema: StructType | None) -> ChangeScanBuilder:
-        """Read only these columns of the table, in this order. If None, read all columns.
+        """Set the columns of the table to read, in this order; None for all columns.
 
-        The columns that the change data feed adds, such as `_change_type`, always follow them.
+        The rows also have the columns that the change data feed adds, such as `_change_type`. These
+        columns come last.
         """
         builder = copy.copy(self)
         builder._read_schema = schema
@@ -127,7 +128,7 @@ class ChangeScan:
 
     @property
     def remaining_filter(self) -> Predicate | None:
-        """The whole filter, which the caller must apply to the rows."""
+        """The whole filter, which the caller must apply to the rows; None if there is no filter."""
         return self._predicate
 
     def change_state(self, engine: Engine) -> ChangeState:

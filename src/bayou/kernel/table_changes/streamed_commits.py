@@ -35,7 +35,9 @@ from bayou.protocol.file_names import commit_file_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFiles:
-    """Files of a commit. Stream offsets refer to a file by its index in `paths`.
+    """Files of a commit that a stream reads: the result of `added_files` or `changed_files`.
+
+    Stream offsets refer to a file by its index in `paths`.
 
     Attributes:
         sizes: sizes of the files in bytes, int64; 0 if unknown.
@@ -43,13 +45,14 @@ class CommitFiles:
             `changed_files`.
         removed: path of the first file that the commit removes with `dataChange` true; None if the
             commit removes no such file. Always None in the result of `changed_files`.
+        recorded: whether the files are change data files.
         read_together: whether all files must be read in one micro-batch. This is the case if the
             commit has change data files, because the preimage and the postimage of an update may be
-            in different files. It is also the case if a file has a deletion vector.
-            Always False in the result of `added_files`.
-        has_files: whether the commit has file actions that the function doesn't ignore.
-            `changed_files` ignores actions with `dataChange` false, except `cdc` actions.
-            `added_files` ignores `cdc` actions.
+            in different files. It is also the case if a file has a deletion vector. Always False in
+            the result of `added_files`.
+        has_files: whether the commit has file actions. In the result of `added_files`, these are
+            `add` and `remove` actions. In the result of `changed_files`, these are `cdc` actions,
+            and `add` and `remove` actions with `dataChange` true.
     """
 
     commit: CommitActions

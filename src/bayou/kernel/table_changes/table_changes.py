@@ -49,7 +49,7 @@ from bayou.protocol.actions import (
 from bayou.protocol.schema import SchemaJsonError, StructType
 
 _MAX_CACHED_BYTES = 32 << 20
-"""Maximum size of the commits that are cached after the check of a range."""
+"""Maximum total size in bytes of the commits of a range that are cached when they are checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class TableChanges:
         commits: commits of the range; None if there is no commit between the start timestamp and
             the end timestamp.
         read_state: table state that determines the schema of the returned rows. If the table has
-            column mapping, this is the state at the last version of the range. Otherwise, it is
-            the state at the latest version.
-        partitioned: whether the table may have had partition columns in the range, or in the
-            version before it.
+            column mapping, this is the state at the last version of the range. Otherwise, it is the
+            state at the latest version.
+        partitioned: whether the table may have had partition columns in the range of commits, or in
+            the version before the range.
 
     Examples:
         >>> changes = table.changes(engine, CommitBoundary.at_version(0))
@@ -108,8 +108,8 @@ def load_table_changes(
 
     Args:
         start: first version, or a timestamp for the first commit at or after the timestamp.
-        end: last version, or a timestamp for the last commit at or before the timestamp. None, or a
-            version above the latest version, means the latest version.
+        end: last version, or a timestamp for the last commit at or before the timestamp. None means
+            the latest version, and so does a version above the latest version.
 
     Raises:
         VersionNotFoundError: the first version doesn't exist yet, or log cleanup has deleted its
@@ -177,10 +177,10 @@ def load_table_changes(
 
 
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
-    """Whether the version before `version` has partition columns.
+    """Whether the version before `version` has partition columns; True if it can't be loaded.
 
-    The result is True if the version before `version` can't be loaded. The commit of `version` can
-    drop the partition columns, and at the same time remove files that have partition values.
+    This version matters, because the commit of `version` may replace a partitioned table by an
+    unpartitioned one. The files that this commit removes then have partition values.
     """
     if version == 0:
         return False
