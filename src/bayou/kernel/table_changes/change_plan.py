@@ -197,7 +197,10 @@ class ChangePlan:
     def _previous_adds(
         self, engine: Engine, version: int, paths: Sequence[str]
     ) -> dict[str, AddFile]:
-        """Read the adds of files in the version before `version`; the keys are canonical paths."""
+        """Read the `add` actions of files from the version before `version`.
+
+        The keys of the result are canonical paths.
+        """
         table = self.read_state.path
         spelled = to_array(
             sorted({name for path in paths for name in equivalent_paths(path)}), pa.string()

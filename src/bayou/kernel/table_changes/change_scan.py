@@ -68,7 +68,7 @@ class ChangeScanBuilder:
         return builder
 
     def with_time_zone(self, time_zone: str) -> ChangeScanBuilder:
-        """Set the time zone of partition values that are timestamps without a zone; default UTC."""
+        """Set the time zone for timestamps in partition values without a time zone; default UTC."""
         builder = copy.copy(self)
         builder._time_zone = time_zone
         return builder

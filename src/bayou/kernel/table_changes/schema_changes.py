@@ -122,7 +122,9 @@ def _null_change(name: str, earlier: bool, later: bool) -> str | None:
 
 
 def moved_column(earlier: StructType, later: StructType) -> str | None:
-    """Return a column whose physical name differs between two schemas; None if there is none.
+    """Return the name of a column whose physical name differs between two schemas.
+
+    The result is None if there is no such column.
 
     If the column mapping mode is `none`, the schemas must not contain physical names; remove them
     with `without_mapping`.
@@ -207,7 +209,10 @@ def partition_schema(metadata: Metadata) -> StructType:
 
 
 def same_metadata(left: Metadata, right: Metadata) -> bool:
-    """Whether two `metaData` actions have equal schemas, partition columns and Delta properties."""
+    """Whether two `metaData` actions have the same schema, partition columns and Delta properties.
+
+    Delta properties are the table properties that begin with `delta.`.
+    """
     return (
         StructType.from_json(left.schema_string) == StructType.from_json(right.schema_string)
         and list(left.partition_columns) == list(right.partition_columns)
