@@ -49,7 +49,8 @@ def conform_geospatial(
 ) -> pa.Array[Any]:
     """Convert Spark's Arrow type of geometries, a struct of `srid` and `wkb`, to WKB.
 
-    The SRIDs are dropped, because Spark has already checked that each equals the column's SRID.
+    The SRIDs are dropped. Spark has already checked that the SRID of each value equals the SRID of
+    the column.
     """
     if {f.name for f in array.type} != {"srid", "wkb"}:
         raise SchemaError(

@@ -83,8 +83,9 @@ def has_nested_field_ids(configuration: Mapping[str, str]) -> bool:
 def row_tracking_field_ids(configuration: Mapping[str, str]) -> tuple[int, int] | None:
     """Return the field ids of the two columns that store row ids and row commit versions.
 
-    The result is None unless version 3 of Iceberg compatibility is enabled, because these columns
-    have no field ids otherwise.
+    Returns:
+        The field id of row ids and the field id of row commit versions. None if version 3 of
+        Iceberg compatibility isn't enabled; the two columns then have no field ids.
     """
     if (iceberg_compat_version(configuration) or 0) < 3:
         return None
@@ -106,7 +107,7 @@ def with_required_properties(
 
     Args:
         before: the table's properties before the change; None for a new table.
-        after: the properties after the change that the user requested.
+        after: the properties that the user requested: all properties of the table after the change.
         replaces: whether the table is replaced.
 
     Raises:

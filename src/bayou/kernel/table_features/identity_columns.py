@@ -34,10 +34,10 @@ class IdentityValues:
         return name in self._state.generated_identity
 
     def check_explicit_values(self, columns: set[str]) -> None:
-        """Check that the rows don't contain identity columns whose values are generated.
+        """Raise an error if the rows have values for an identity column that must not have them.
 
-        These are all GENERATED ALWAYS columns, and the other identity columns for which this
-        transaction generates the values.
+        This is the case for all GENERATED ALWAYS columns. It is also the case for other identity
+        columns if this transaction generates their values.
 
         Args:
             columns: names of the rows' columns in lower case.

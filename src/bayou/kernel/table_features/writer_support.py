@@ -38,9 +38,10 @@ _MAINTENANCE = {
     Operation.VACUUM_START: "VACUUM",
     Operation.VACUUM_END: "VACUUM",
 }
-"""Maintenance operations that need the permission of the catalog of a catalog-managed table.
+"""Maintenance operations that need the catalog's permission in a catalog-managed table.
 
-See PROTOCOL.md, Maintenance Operations on Catalog-managed Tables.
+Each key is an operation in `commitInfo`, and each value is the name of the SQL command. See
+PROTOCOL.md, Maintenance Operations on Catalog-managed Tables.
 """
 
 
@@ -125,7 +126,7 @@ def normalize_properties(table: str, user_properties: Mapping[str, str]) -> dict
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
-    """Check that Bayou supports all features that the table requires writers to support."""
+    """Check that Bayou supports all writer features of the table."""
     missing = features.unsupported_for_write(protocol, metadata.configuration, schema)
     if missing:
         reason = features.explanation(missing, metadata.configuration)
@@ -188,11 +189,13 @@ def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
 def check_row_tracking(
     table: str, state: TableState | None, configuration: Mapping[str, str], schema: StructType
 ) -> None:
-    """Check the properties of row tracking, and that no column has a name that it reserves.
+    """Check the row tracking properties, and that no column has a name reserved for row tracking.
+
+    Row tracking must not be both enabled and suspended, except if it was in this state before the
+    commit. This exception permits changes of other properties.
 
     Args:
-        state: the table before the commit; None if it doesn't exist. If its row tracking is both
-            enabled and suspended, this isn't an error, so that other properties can be changed.
+        state: the table before the commit; None if the table doesn't exist.
     """
     if _suspends_enabled_row_tracking(configuration) and (
         state is None or not _suspends_enabled_row_tracking(state.properties)
@@ -252,7 +255,11 @@ _ALLOWED: Mapping[str, Callable[[str | None, str], bool]] = {
     _MODE: lambda before, after: before in (None, "none") and after == "name",
     "delta.columnMapping.maxColumnId": lambda *_: True,
 }
-"""For each property, a function: (old value, new value) -> whether this only enables a feature."""
+"""Properties that a change may set, if the change only enables features.
+
+The value of each property is a function of the old and the new value of the property. The function
+returns whether this change only enables a feature.
+"""
 
 
 def only_enables_features(before: Metadata, after: Metadata) -> bool:
@@ -280,10 +287,9 @@ def only_enables_features(before: Metadata, after: Metadata) -> bool:
 def _only_adds_ids(before: str, after: str) -> bool:
     """Whether the schema `after` equals `before` except for column ids and physical names.
 
-    The physical names must equal the logical names. This is the case if column mapping is enabled
-    by a table property: readers then find the columns of files that were written without column
-    mapping. A RESTORE to a version with column mapping can set other physical names; the result is
-    then False.
+    The physical names must equal the logical names, so that readers find the columns of older data
+    files. This is the case if a table property enables column mapping. A RESTORE to a version with
+    column mapping can set other physical names; the result is then False.
     """
     old, new = StructType.from_json(before), StructType.from_json(after)
     logical = without_mapping(new)

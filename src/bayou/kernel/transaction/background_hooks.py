@@ -14,10 +14,11 @@ _END_SECONDS = 30.0
 class BackgroundHooks:
     """Runs post-commit hooks in a background thread until its `with` block ends.
 
-    The hooks of all commits of the process go to the newest instance. A newer hook replaces a
-    pending hook with the same key. The end of the block waits at most 30 seconds for pending hooks.
-    Hooks that are still pending after 30 seconds don't run. Their work isn't lost: the hooks of the
-    table's next commit include it.
+    All commits of the process submit their hooks to the newest instance. A newer hook replaces a
+    pending hook with the same key.
+
+    At its end, the `with` block waits at most 30 seconds for pending hooks. Hooks that are still
+    pending after 30 seconds don't run. The hooks of the table's next commit do their work.
     """
 
     _open: list[BackgroundHooks] = []  # noqa: RUF012 - the open instances of the process
@@ -57,6 +58,7 @@ class BackgroundHooks:
         """Submit a hook. It replaces a pending hook with the same key.
 
         Args:
+            key: the key, such as the table and the kind of the hook.
             run: function that runs the hook and logs its errors.
         """
         with self._changed:

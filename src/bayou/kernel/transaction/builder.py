@@ -303,8 +303,8 @@ class TransactionBuilder:
     ) -> TransactionBuilder:
         """Write the transaction identifiers of another table unchanged.
 
-        In contrast to `with_transaction_id`, the commit is always written, even if the table has
-        recorded a higher version for an application id.
+        The commit is written even if the table has already recorded a higher version for an
+        application id. This differs from `with_transaction_id`.
         """
         builder = copy.copy(self)
         builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
