@@ -4,9 +4,9 @@ A commit is a put-if-absent of the next version. If another writer has committed
 commit of this writer is checked for conflicts, and the following version is tried. If the result of
 a put is unknown, the `txnId` in the commit file shows which writer created the file.
 
-`discard_unless_committed` must not delete files that the log may reference. Therefore,
-`commit_with_retries` records each commit before it is sent to the storage, and removes the record
-if the version has another commit.
+If a write fails, its data files are deleted (`discard_unless_committed`), unless the log may
+reference them. Therefore, `commit_with_retries` records each commit before it is sent to the
+storage. If another writer has committed the version, the record is removed.
 """
 
 from __future__ import annotations
@@ -41,16 +41,22 @@ from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_fi
 _LOG = logging.getLogger(__name__)
 
 _OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", default=())
-"""For each open `discard_unless_committed` block, the `txnId`s of commits that may exist."""
+"""One set for each open `discard_unless_committed` block: the `txnId`s of possible commits.
+
+A commit is possible if it was sent to the storage, and its version isn't known to have another
+commit.
+"""
 
 
 @contextmanager
 def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
-    """Context manager that calls `discard` if its block fails and certainly committed nothing.
+    """Context manager that calls `discard` if its block fails and nothing can have been committed.
 
-    The block must commit in its own thread; commits of other threads aren't noticed. If `discard`
-    fails, too, its error is logged, the error of the block is raised, and VACUUM deletes the
-    remaining files later.
+    `discard` isn't called if the log may contain a commit of the block. Commit in the thread of the
+    block, because commits of other threads don't count.
+
+    If `discard` fails too, its error is logged, and the error of the block is raised. VACUUM
+    deletes the remaining files later.
 
     Args:
         discard: function that deletes the files that were written for the commit.
@@ -119,10 +125,10 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""If more seconds than this pass between reading the table and the commit, `_check_gap` runs.
+"""Maximum number of seconds between reading the table and a commit without `_check_gap`.
 
-After the read, log cleanup may have deleted commits, because the retention is short or a clock is
-ahead. The table may also have been recreated, or its log replaced by an older copy.
+After a longer time, log cleanup may have deleted commits, because the retention is short or a clock
+is ahead. The table may also have been recreated, or its log replaced by an older copy.
 """
 
 

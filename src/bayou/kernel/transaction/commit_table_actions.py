@@ -186,10 +186,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether the table exists and has no in-commit timestamps before the commit.
+        """Whether in-commit timestamps are disabled before the commit, and the table isn't new.
 
-        A commit to such a table enables in-commit timestamps if it has an in-commit timestamp. It
-        must then record its own version and timestamp in the metadata.
+        If such a commit has an in-commit timestamp, it enables in-commit timestamps. It must then
+        record its own version and timestamp in the metadata.
         """
         return (
             self.read_state is not None

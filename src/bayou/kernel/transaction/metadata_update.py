@@ -213,7 +213,8 @@ def _evolve_schema(
 ) -> StructType:
     """Add the new columns of `rows` to `schema`, and widen columns to the types in `rows`.
 
-    The new columns don't get the defaults that the rows have if they were read from a table.
+    If `rows` was read from a table, its columns may have default values. The new columns don't get
+    these defaults.
     """
     merged = merge_schemas(
         state.path,
@@ -236,10 +237,10 @@ def _replace_schema(
 ) -> StructType:
     """Check the new schema, and return the schema that the table gets.
 
-    If the new schema equals the table's schema, the table's schema is returned. If the new schema
-    has its own column mapping metadata, it is returned unchanged. Otherwise, the new schema is
-    returned, and its fields get the column mapping metadata of the table's fields with the same
-    paths and types.
+    - If the new schema equals the table's schema, the table's schema is returned.
+    - If the new schema has its own column mapping metadata, the new schema is returned unchanged.
+    - In all other cases, the new schema is returned with column mapping metadata of the table's
+      schema. A field gets the metadata of the table's field with the same path and type.
     """
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     if without_mapping(state.schema) == schema:

@@ -45,8 +45,8 @@ HookName: TypeAlias = Literal[
 class PostCommitHook:
     """Maintenance that is due after a commit. The commit is valid even if the hook never runs.
 
-    Hooks don't depend on each other. A hook may run later, or in another process. Running hooks in
-    the order of `due_hooks` takes the least time.
+    A hook may run later, or in another process. Hooks may run in any order, but the order of
+    `due_hooks` takes the least time.
 
     Attributes:
         name: `checksum`, `iceberg_metadata`, `checkpoint`, `log_compaction`, `log_cleanup` or
@@ -111,7 +111,7 @@ def due_hooks(
 ) -> tuple[PostCommitHook, ...]:
     """Return the hooks to run after a commit.
 
-    If a table property is invalid or the catalog fails, only the checksum is returned.
+    If a table property is invalid or the catalog fails, only the hook `checksum` is returned.
     """
     checksum = PostCommitHook(name="checksum", table=table, version=version, effect=effect)
     try:

@@ -43,10 +43,12 @@ def with_row_ids(
 ) -> tuple[list[AddFile], DomainMetadata]:
     """Assign row ids and row commit versions to `add` actions that have none.
 
-    Files that a RESTORE adds, and files with a new deletion vector, already have row ids. Existing
-    row ids can be above `mark`, because dropping row tracking resets the high water mark. The new
-    high water mark is at least the last row id of each file. If a file starts at or below `mark`
-    and has no `numRecords`, its last row id is unknown, and the file is ignored.
+    Files that a RESTORE adds, and files with a new deletion vector, already have row ids. These row
+    ids can be above `mark`, because dropping row tracking resets the high water mark. The new high
+    water mark is at least the last row id of every file.
+
+    The last row id of a file is unknown if the file has no `numRecords`. This is an error only if
+    the first row id of the file is above `mark`.
 
     Args:
         mark: high water mark before the commit, -1 if no row ids were assigned.
@@ -82,7 +84,8 @@ def _num_rows(table: str, add: AddFile, *, required: bool = True) -> int:
     number of its deleted rows is added.
 
     Args:
-        required: whether a missing `numRecords` is an error. If False, the number is 0 then.
+        required: whether a missing `numRecords` is an error. If False, the result is 0 in this
+            case.
     """
     rows = num_records(add.stats)
     if rows is None:
