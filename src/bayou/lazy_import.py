@@ -1,4 +1,4 @@
-"""Lazy imports: modules that are loaded when one of their names is first used."""
+"""Lazy imports: a module is imported when one of its names is first used."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -27,9 +27,9 @@ def lazy_getattr(
     """Return a `__getattr__` (PEP 562) for a package whose names are defined in other modules.
 
     Args:
-        modules: the module of each name.
-        replacements: what to use instead of a name that the package doesn't have, by this name. The
-            error message for the name contains the replacement.
+        modules: maps each name of the package to the module that defines the name.
+        replacements: maps a name that the package doesn't have to the name to use instead. The
+            error message for the missing name contains the other name.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name

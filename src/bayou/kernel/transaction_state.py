@@ -131,8 +131,8 @@ class TransactionState:
     def allows_files_of(self, other: TransactionState) -> bool:
         """Whether this transaction can add data files that were written with the state `other`.
 
-        The files must have this table's columns with the same physical names, and their writers
-        must have enforced this table's constraints.
+        Both states must have the same columns, physical names and partition columns. The writers of
+        the files must have enforced the CHECK constraints of this transaction's table.
         """
         constraints = column_metadata.check_constraints(other.configuration).items()
         return (
@@ -229,9 +229,9 @@ class TransactionState:
     def statistics_columns(self) -> tuple[str, ...]:
         """Return the dotted physical paths of the leaf columns that get statistics.
 
-        These are the columns in `delta.dataSkippingStatsColumns`. If the property isn't set, they
-        are the first `delta.dataSkippingNumIndexedCols` leaf columns. Clustering columns and
-        generated identity columns are added.
+        If `delta.dataSkippingStatsColumns` is set, these are the columns in this property.
+        Otherwise, these are the first `delta.dataSkippingNumIndexedCols` leaf columns. Clustering
+        columns and generated identity columns are always added.
         """
         properties = TableProperties(self.configuration)
         configured = properties.data_skipping_columns

@@ -345,8 +345,11 @@ def _decoder_of(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
 
 
 UserMetadata: TypeAlias = str | Mapping[str, object]
-"""User metadata of a commit. A string is written as the field `userMetadata` of `commitInfo`. The
-entries of a mapping, JSON values, are added to `commitInfo`, except keys that the writer sets."""
+"""User metadata of a commit.
+
+A string is written as the field `userMetadata` of `commitInfo`. A mapping from field names to JSON
+values is added to `commitInfo`. Fields that the writer sets can't be replaced.
+"""
 
 
 def commit_info(
@@ -368,7 +371,7 @@ def commit_info(
 
     Args:
         timestamp: ms since the epoch.
-        txn_id: unique id of the commit attempt. A writer recognizes its own commit by this id.
+        txn_id: unique id of the transaction. A writer recognizes its own commit by this id.
         is_blind_append: whether the commit only adds files, and the transaction read no file.
         operation_metrics: metrics by name. Numbers are written as strings. If None,
             `operationMetrics` isn't written.
@@ -434,5 +437,5 @@ def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the top-level columns whose names the change data feed reserves, ignoring case."""
+    """Return the top-level columns with names that the change data feed reserves, in any case."""
     return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

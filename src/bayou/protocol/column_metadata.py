@@ -77,9 +77,9 @@ def column_defaults(schema: StructType) -> dict[str, str]:
 
 
 def without_defaults(schema: StructType) -> StructType:
-    """Remove the defaults of the columns of other tables, from which new columns are added.
+    """Remove the defaults of columns, so that the columns can be added to another table.
 
-    With the defaults, the new columns would add the table feature `allowColumnDefaults`.
+    New columns with defaults would need the table feature `allowColumnDefaults`.
     """
     keys = (CURRENT_DEFAULT_KEY, _EXISTING_DEFAULT)
     return StructType(
@@ -151,7 +151,7 @@ def identity_column(field: StructField) -> IdentityColumn | None:
 
 
 def has_usable_step(field: StructField) -> bool:
-    """Whether an identity column's step is an integer; True if `field` isn't an identity column."""
+    """Whether the step of an identity column is an integer; True for any other column."""
     step = field.metadata.get(IDENTITY_STEP_KEY, 1)
     return isinstance(step, int) or not isinstance(field.metadata.get(IDENTITY_START_KEY), int)
 

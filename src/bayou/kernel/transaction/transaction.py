@@ -232,7 +232,7 @@ class Transaction:
                 pass
 
     def record_files_read(self, paths: Iterable[str]) -> None:
-        """Record for the conflict checker that files were read.
+        """Record for the conflict checker that the transaction has read files.
 
         Args:
             paths: paths of the files, as in their `add` actions.
@@ -307,9 +307,9 @@ class Transaction:
     ) -> TransactionCommitResult:
         """Commit the actions as the next version of the table.
 
-        If another writer commits first, this commit is rebased onto the winning commit, or fails if
-        they conflict. After an error, the caller may delete the written files only if the commit
-        certainly doesn't exist; see `discard_unless_committed`.
+        If another writer commits first, this commit is checked for conflicts. Without a conflict,
+        it is rebased onto the winning commit. After an error, the caller may delete the written
+        files only if the commit certainly doesn't exist; see `discard_unless_committed`.
 
         Args:
             actions: results of `generate_append_actions`, `write_data` and
@@ -323,8 +323,8 @@ class Transaction:
             CommitFailedError: the retries are exhausted, or the storage failed.
             ConstraintViolationError: actions remove rows of an append-only table.
             IcebergCompatError: a file violates a rule of Iceberg compatibility.
-            ArgumentError: an action isn't a file action, or a file of a table with row tracking
-                has no `numRecords` in its statistics.
+            ArgumentError: an action isn't a file action, or a file of a table with row tracking has
+                no `numRecords` in its statistics.
         """
         update, progress = self._update, _CommitProgress()
         version: int | None = None
