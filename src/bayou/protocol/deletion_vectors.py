@@ -18,13 +18,16 @@ FORMAT_VERSION = 1
 
 _MAGIC = 1681511377
 _NATIVE_MAGIC = 1681511376
-"""Magic number of the older native format. It is followed by the number of 32-bit bitmaps, and by
-the bitmaps in the order of their keys 0, 1, 2, ..., each after its size in bytes. delta-spark reads
-this format in little-endian order; the inline example of PROTOCOL.md is in big-endian order."""
+"""Magic number of the older native format of deletion vectors.
+
+The number of 32-bit bitmaps follows. Then come the bitmaps in the order of their keys 0, 1, 2, ...;
+the size in bytes is stored before each bitmap. delta-spark reads this format in little-endian
+order; the inline example of PROTOCOL.md is in big-endian order.
+"""
 
 _UUID_CHARACTERS = 20
 _FRAME_BYTES = 8
-"""Bytes around a deletion vector in a file: its size (4 bytes) and its checksum (4 bytes)."""
+"""Number of bytes around a deletion vector in a file: size (4 bytes) and checksum (4 bytes)."""
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
@@ -111,7 +114,7 @@ def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
 
 
 def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
-    """Check size and checksum of a deletion vector from a file; return the vector without them.
+    """Check the size and the checksum around a deletion vector; return only the deletion vector.
 
     Args:
         data: size (4 bytes), deletion vector and CRC-32 (4 bytes); both numbers are big-endian.

@@ -209,7 +209,7 @@ FEATURES: Mapping[str, TableFeature] = {
 """All known features by name."""
 
 _NAMES = {name.lower(): name for name in FEATURES}
-"""The names of the features by their lower-case names."""
+"""Maps the name of each feature in lower case to the name as in the protocol."""
 
 REBASE_COMPATIBLE_FEATURES = frozenset(
     {
@@ -252,7 +252,10 @@ _PREVIEWS: Mapping[str, str] = {
     TIMESTAMP_NTZ_FEATURE: TIMESTAMP_WITHOUT_TIMEZONE,
     GEOSPATIAL: GEOSPATIAL_DEV,
 }
-"""Name of the preview of each feature. A protocol may list the feature or its preview."""
+"""Maps the name of each feature that has a preview to the name of the preview.
+
+A protocol may list the feature or its preview.
+"""
 
 _NEVER_ADDED = frozenset({*_PREVIEWS.values(), COORDINATED_COMMITS_PREVIEW, *REDIRECT_FEATURES})
 """Features that are never added to a protocol automatically, even if the metadata uses them."""
@@ -377,10 +380,11 @@ def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """Add the features `names`, and the features that they require, to a protocol.
 
-    The result is the lowest protocol with all of these features. If the writer version of
-    `protocol` is 7, the result lists the features by name. Otherwise, the result has the legacy
-    versions that imply exactly these features. If there are no such versions, the result lists the
-    features by name.
+    The result is the lowest protocol with all of these features:
+
+    - If the writer version of `protocol` is 7, the result lists the features by name.
+    - Otherwise, the result has the legacy versions that imply exactly these features. If there are
+      no such versions, the result lists the features by name.
     """
     before = all_features(protocol)
     required = dict.fromkeys((*before, *_with_required(names)))
@@ -477,14 +481,14 @@ def feature_name(name: str) -> str:
 def features_in_use(
     schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
 ) -> list[str]:
-    """Return the features that a table's metadata uses, and those that its properties request.
+    """Return the features that a table's metadata uses, and the features that properties request.
 
     A property `delta.feature.<name>` requests a feature. As in delta-spark, the name can be in any
-    case.
+    case. A feature isn't returned if the table already has the preview of the feature, such as
+    `typeWidening-preview`.
 
     Args:
-        protocol: the table's protocol. A feature that the metadata uses is left out if the protocol
-            or a property already has its preview, such as `typeWidening-preview`.
+        protocol: the table's protocol, whose previews count. Requested previews count too.
     """
     requested = [
         feature_name(key.removeprefix(FEATURE_PREFIX))

@@ -24,7 +24,7 @@ CHANGE_DATA_DIRECTORY = "_change_data"
 STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""NULL in the name of a partition folder. Readers take partition values from the log instead."""
+"""Name of NULL in a partition folder. Readers take partition values from the log instead."""
 MAX_FOLDER_NAME_BYTES = 255
 """Maximum length of a folder's name in bytes, which is the limit of most file systems."""
 
@@ -155,7 +155,11 @@ def compacted_file_name(version: int, end_version: int) -> str:
 
 
 def checkpoint_file_name(version: int, unique: str | None = None) -> str:
-    """Return `<version>.checkpoint.parquet`, or `<version>.checkpoint.<unique>.parquet`."""
+    """Return `<version>.checkpoint.parquet`, or `<version>.checkpoint.<unique>.parquet`.
+
+    Args:
+        unique: UUID of the checkpoint; None for a classic name.
+    """
     middle = "" if unique is None else f".{unique}"
     return f"{version:020d}.checkpoint{middle}.parquet"
 
@@ -184,9 +188,8 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path for `add.path`.
 
-    Non-ASCII letters are encoded, as RFC 2396 requires and as `deltalake` does. If they weren't,
-    the `remove.path` that `deltalake` writes would differ from `add.path`. delta-spark doesn't
-    encode these letters.
+    Non-ASCII letters are encoded, as RFC 2396 requires. `deltalake` also encodes these letters, so
+    its `remove.path` equals this `add.path`. delta-spark doesn't encode these letters.
 
     Args:
         path: relative to the table, or absolute.
@@ -311,7 +314,7 @@ _LOCAL = "file:"
 _LOCAL_PREFIXES = (_LOCAL, "file://")
 
 _NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*")
-"""Matches relative paths without characters that any writer encodes."""
+"""Regular expression that matches relative paths with only characters that no writer encodes."""
 
 _LOCAL_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 _URI_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?")
@@ -325,7 +328,10 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _without_scheme(path: str) -> str:
-    """Encode the colons in a path's first segment; else `a:b/c` would have the URI scheme `a`."""
+    """Encode the colons in the first segment of a path.
+
+    Otherwise, a path such as `a:b/c` would be a URI with the scheme `a`.
+    """
     first, slash, rest = path.partition("/")
     return first.replace(":", "%3A") + slash + rest
 
