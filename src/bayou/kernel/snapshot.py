@@ -123,8 +123,8 @@ class Snapshot(TableState):
     def timestamp(self) -> int:
         """Time of the commit in milliseconds since the epoch.
 
-        This is the in-commit timestamp if the table has in-commit timestamps (PROTOCOL.md,
-        In-Commit Timestamps), otherwise the modification time of the commit file. A
+        If the table has in-commit timestamps, this is the in-commit timestamp (PROTOCOL.md,
+        In-Commit Timestamps). Otherwise, this is the modification time of the commit file. A
         modification time that isn't later than the previous commit's timestamp is replaced by the
         previous timestamp plus 1 ms. `Table.snapshot_as_of_timestamp` uses the same timestamps.
         """

@@ -437,5 +437,8 @@ def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the top-level columns with names that the change data feed reserves, in any case."""
+    """Return the top-level columns with names that the change data feed reserves.
+
+    Names are compared case-insensitively.
+    """
     return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

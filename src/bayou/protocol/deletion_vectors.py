@@ -199,7 +199,8 @@ def z85_encode(data: bytes) -> str:
 def check_bitmap(bitmap: bytes) -> None:
     """Validate a portable 64-bit Roaring bitmap: every container's header and contents.
 
-    Libraries don't validate the counts in a bitmap. A wrong count makes them write out of bounds.
+    Libraries don't validate the counts in a bitmap. With a wrong count, a library writes out of
+    bounds.
     """
     try:
         (count,) = struct.unpack_from("<Q", bitmap)

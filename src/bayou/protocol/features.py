@@ -467,7 +467,7 @@ def _version(configuration: Mapping[str, str], key: str) -> int:
 
 
 def feature_name(name: str) -> str:
-    """Return a feature's name as in the protocol, for a name in any case.
+    """Return a feature's name as in the protocol. Upper and lower case of `name` are ignored.
 
     The name of an unknown feature is returned unchanged.
 
@@ -483,12 +483,12 @@ def features_in_use(
 ) -> list[str]:
     """Return the features that a table's metadata uses, and the features that properties request.
 
-    A property `delta.feature.<name>` requests a feature. As in delta-spark, the name can be in any
-    case. A feature isn't returned if the table already has the preview of the feature, such as
-    `typeWidening-preview`.
+    A property `delta.feature.<name>` requests a feature. As in delta-spark, upper and lower case of
+    the name are ignored. A feature isn't returned if the protocol or a property has its preview,
+    such as `typeWidening-preview`.
 
     Args:
-        protocol: the table's protocol, whose previews count. Requested previews count too.
+        protocol: the table's protocol; None for a new table.
     """
     requested = [
         feature_name(key.removeprefix(FEATURE_PREFIX))

@@ -24,7 +24,10 @@ CHANGE_DATA_DIRECTORY = "_change_data"
 STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Name of NULL in a partition folder. Readers take partition values from the log instead."""
+"""String for NULL in the names of partition folders.
+
+Readers don't use this string, because they take partition values from the log.
+"""
 MAX_FOLDER_NAME_BYTES = 255
 """Maximum length of a folder's name in bytes, which is the limit of most file systems."""
 

@@ -278,8 +278,7 @@ class _Run:
     def _completed(self, metadata: Json, base: int | None) -> tuple[Json, list[str]]:
         """Record the converted version in `metadata`, and expire surplus snapshots.
 
-        Returns the new metadata, and the paths of the files that were referenced by expired
-        snapshots and are no longer referenced by any snapshot.
+        Returns the new metadata, and the paths of the files that only expired snapshots reference.
         """
         state = self._state
         properties = state.table_properties

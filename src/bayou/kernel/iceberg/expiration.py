@@ -62,13 +62,13 @@ def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
 def delete_orphans(engine: Engine, table: str, before: int) -> int:
     """Delete files that killed conversions left in the folder `metadata`; return their number.
 
-    All Iceberg writers name their manifests in the same way, so manifests of another writer can't
-    be distinguished from files of a killed conversion. Therefore, nothing is deleted if the folder
-    also has the metadata of another Iceberg writer.
+    Nothing is deleted if the folder also has the metadata of another Iceberg writer. All Iceberg
+    writers name their manifests in the same way, so the manifests of the other writer look like
+    files of a killed conversion.
 
     Args:
-        before: time in ms since the epoch. Files that were modified at or after this time, or in
-            the last day, are retained, because a running conversion may still publish them.
+        before: time in ms since the epoch. Files are deleted only if they were last modified before
+            this time and more than a day ago. A running conversion may still publish newer files.
     """
     folder = MetadataFolder(engine, table)
     candidates = folder.written_before(min(before, time.time_ns() // 1_000_000 - _DAY))
@@ -88,8 +88,7 @@ def without_oldest(
 ) -> tuple[Json, list[str]]:
     """Remove the oldest `count` snapshots from `metadata`.
 
-    Returns the new metadata, and the paths of the files that were referenced by removed snapshots
-    and are no longer referenced by any snapshot.
+    Returns the new metadata, and the paths of the files that only removed snapshots reference.
     """
     expired = metadata["snapshots"][:count]
     retained = metadata["snapshots"][count:]

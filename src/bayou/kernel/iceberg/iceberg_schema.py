@@ -116,10 +116,10 @@ def to_partition_fields(
 def to_name_mapping(table: str, schema: StructType, configuration: Mapping[str, str]) -> list[Json]:
     """Return the name mapping (`schema.name-mapping.default`).
 
-    Readers use the name mapping for data files without field ids. It has the physical name of each
-    column, including the row tracking columns. In format version 2, row tracking columns have no
-    field ids in data files. If one column of a file has no field id, pyiceberg reads the whole file
-    by name.
+    Readers use the name mapping for data files without field ids. The mapping has the physical name
+    of each column, including the row tracking columns. Row tracking columns must be included,
+    because they have no field ids in format version 2. If one column of a file has no field id,
+    pyiceberg reads the whole file by name.
     """
     row_tracking = [
         {"field-id": field_id, "names": [name]}

@@ -345,9 +345,10 @@ class SnapshotWriter:
         removed: Mapping[int, EncodedFile],
         new: NewSnapshot,
     ) -> EncodedEntries | MovedEntries:
-        """Return the live entries of `manifest` for a new manifest that replaces `manifest`.
+        """Return the entries of a new manifest that replaces `manifest`.
 
-        Entries of removed files get the status DELETED. All other live entries get EXISTING.
+        These are the live entries of `manifest`. Entries of removed files get the status DELETED.
+        All other entries get EXISTING.
         """
         with reported(self._table, manifest.manifest_path):
             if encoded is not None and self._writer.can_move(spec, manifest, encoded):

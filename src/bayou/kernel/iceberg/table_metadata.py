@@ -171,7 +171,8 @@ def with_snapshot(metadata: Json, snapshot: Json) -> Json:
 def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
     """Remove the snapshots with the ids `expired`, and shorten the snapshot log.
 
-    The snapshot log keeps only the entries after the last entry of a removed snapshot.
+    The last entry that refers to a removed snapshot, and all entries before it, are removed from
+    the snapshot log.
     """
     log: list[Json] = []
     for entry in metadata.get("snapshot-log", ()):
@@ -197,7 +198,7 @@ def lacks_partition_source(metadata: Json) -> bool:
 
 
 def without_history(metadata: Json) -> Json:
-    """Remove all snapshots and partition specs. The next ids and sequence numbers don't change."""
+    """Remove all snapshots and partition specs. Id and sequence counters aren't reset."""
     emptied: Json = {
         **metadata,
         "partition-specs": [],

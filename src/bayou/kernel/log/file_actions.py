@@ -110,10 +110,10 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """The scan whose method `prune` selects the files to read from the live files.
+        """The scan of these file actions. Its method `prune` selects the files to read.
 
-        `prune` doesn't compare its files with later commits. Therefore, reconcile the actions
-        first, and call `prune` only with live files.
+        `prune` doesn't compare files with later commits. Therefore, reconcile the actions first,
+        and pass only live files to `prune`.
         """
         return Scan(self._definition)
 

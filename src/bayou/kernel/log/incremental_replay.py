@@ -17,9 +17,12 @@ from bayou.protocol.file_names import list_prefix
 def refresh_state(engine: Engine, state: TableState) -> TableState:
     """Return the table's latest state, or `state` if there are no newer commits.
 
-    Usually, only the newer commits are read. The whole state is loaded again if the last commit of
-    `state` was replaced, if there is a newer checkpoint, if the protocol or metadata changed, or if
-    a catalog manages the table.
+    Usually, only the newer commits are read. In these cases, the whole state is loaded again:
+
+    - A catalog manages the table.
+    - The last commit of `state` was replaced in the log.
+    - There is a newer checkpoint.
+    - A newer commit changes the protocol or the metadata.
     """
     segment = None if state.catalog is not None else _extend_segment(engine, state.log_segment)
     if segment is None:

@@ -79,9 +79,9 @@ def load_log_segment(
     """List the log and select the log files of a version, by default the latest.
 
     The listing starts at the version in `_last_checkpoint` if this version isn't above the
-    requested version. Otherwise, it starts at the beginning of the log.
+    requested version. Otherwise, the listing starts at the beginning of the log.
 
-    The log is listed again from its beginning if the checkpoint isn't in the listing or if a commit
+    The log is listed again from the beginning if the checkpoint isn't in the listing or if a commit
     seems to be missing. Not every store lists atomically: a listing may contain a new commit but
     not the previous commit.
 

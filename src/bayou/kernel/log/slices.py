@@ -125,7 +125,7 @@ def replay_checkpoint_adds(
 
     Args:
         seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
-            added or removed. These files aren't live in the checkpoint.
+            added or removed. Files of the checkpoint with these keys aren't live.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
         parsed: type of the field `stats_parsed`. If the checkpoint has no `stats`, `stats_parsed`
             is read and converted to JSON. If `parsed` is None, only `stats` is read.

@@ -10,8 +10,9 @@ hold:
   was replayed.
 - The log has only one action for the file's path. With several actions, it is possible that the
   `add` only changes the deletion vector or the statistics of an older file.
-- The file's modification time is after the change. This excludes old files that RESTORE added
-  again, because the log may have no earlier actions for them.
+- The file's modification time is after the change. RESTORE can add an older file again after log
+  cleanup has deleted the earlier actions for this file. The older file has an earlier modification
+  time.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def write_symlink_manifests(
     """Write the manifests of a version, and delete the manifests of partitions without files.
 
     Args:
-        partitions: the partitions to update: folder of each partition to its partition values. If
-            None, all partitions are updated.
+        partitions: the partitions to update, as a mapping from the folder of a partition to its
+            partition values. If None, all partitions are updated.
 
     Returns:
         The number of manifests written.
@@ -110,8 +110,8 @@ def _changed_partitions(
     """Return the partitions in which a commit adds or removes files.
 
     Returns:
-        The folder of each partition and its partition values. None if the commit changes the
-        metadata, or if an action has no valid partition values.
+        A mapping from the folder of a partition to its partition values. None if the commit changes
+        the metadata, or if an action has no valid partition values.
     """
     partitions: dict[str, PartitionKey] = {}
     names = state.partition_columns

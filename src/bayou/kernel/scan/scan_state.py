@@ -1,4 +1,4 @@
-"""The state that is needed to read the files of a scan. Also serializes scans."""
+"""The scan state, with which any process can read files of a scan. Also encodes scans as bytes."""
 
 from __future__ import annotations
 

@@ -176,9 +176,9 @@ class CommitRange:
 
         Args:
             action_set: requested kinds of actions.
-            start_snapshot: snapshot of `start_version`. Pass it to ensure that Bayou supports the
-                protocol of `start_version`: loading the snapshot checks this protocol. This method
-                checks only the `protocol` actions in the commits of the range.
+            start_snapshot: snapshot of `start_version`. Loading this snapshot checks that Bayou
+                supports the protocol of `start_version`. Without the snapshot, only the `protocol`
+                actions in the commits of the range are checked.
 
         Returns:
             Batches of one commit each, with `action_schema(action_set)`: `version` and `timestamp`

@@ -192,7 +192,7 @@ def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = F
 
     Args:
         data: the metadata of the version that added the rows.
-        read: the metadata of the other version, whose schema the result would have.
+        read: the metadata of the other version. Its schema is used to read the rows.
         widens: whether a column may have a wider type in `read` than in `data`.
     """
     before, after = _shape(table, data), _shape(table, read)

@@ -375,8 +375,8 @@ def read_change_file(
 def _state_for(state: ScanState, file: ScanFile) -> ScanState:
     """Return the scan state for a file.
 
-    The file's partition columns are the columns that have a partition value in its `add`. They may
-    differ from the table's partition columns.
+    The file's partition columns are the columns that have a partition value in its `add`. These
+    columns may differ from the table's partition columns.
     """
     partition_columns = tuple(
         f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values

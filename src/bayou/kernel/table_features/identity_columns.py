@@ -34,10 +34,10 @@ class IdentityValues:
         return name in self._state.generated_identity
 
     def check_explicit_values(self, columns: set[str]) -> None:
-        """Raise an error if the rows have values for an identity column that must not have them.
+        """Raise an error if the rows contain an identity column whose values must be generated.
 
-        This is the case for all GENERATED ALWAYS columns. It is also the case for other identity
-        columns if this transaction generates their values.
+        The values of all GENERATED ALWAYS columns must be generated. The same applies to other
+        identity columns if this transaction generates their values.
 
         Args:
             columns: names of the rows' columns in lower case.

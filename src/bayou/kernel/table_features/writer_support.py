@@ -145,7 +145,7 @@ def check_universal_format(
     """Check that Bayou can write the metadata of all formats that the table requires.
 
     These are the formats in `delta.universalFormat.enabledFormats`. Bayou writes Iceberg metadata
-    after the commit. VACUUM is allowed in any case, because it changes no rows.
+    after the commit. VACUUM is always allowed, because it changes no rows.
     """
     key = properties.UNIVERSAL_FORMATS.key
     enabled = properties.UNIVERSAL_FORMATS.read(configuration)

@@ -58,7 +58,7 @@ class BackgroundHooks:
         """Submit a hook. It replaces a pending hook with the same key.
 
         Args:
-            key: the key, such as the table and the kind of the hook.
+            key: identifies the maintenance, such as the name of the hook and the table.
             run: function that runs the hook and logs its errors.
         """
         with self._changed:

@@ -25,7 +25,7 @@ PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
 """Key of a partition: the (column, value) pairs of `partitionValues`, sorted by column."""
 
 SMALL_FILE_BYTES = 64 << 20
-"""Minimum size in bytes of files that aren't small for auto compaction, as in delta-spark."""
+"""Size in bytes below which a file is small for auto compaction, as in delta-spark."""
 
 
 def partition_key(values: Mapping[str, str | None]) -> PartitionKey:

@@ -186,10 +186,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether in-commit timestamps are disabled before the commit, and the table isn't new.
+        """Whether an in-commit timestamp in this commit enables in-commit timestamps for the table.
 
-        If such a commit has an in-commit timestamp, it enables in-commit timestamps. It must then
-        record its own version and timestamp in the metadata.
+        This is the case if the table exists and has no in-commit timestamps before the commit. The
+        commit must then record its own version and timestamp in the metadata.
         """
         return (
             self.read_state is not None

@@ -2,8 +2,8 @@
 
 The hooks run in this order: checksum, Iceberg metadata, checkpoint, log compaction, log cleanup and
 symlink manifest. The checksum is first, because the other hooks are faster with it. Log cleanup
-runs after the checkpoint, because it deletes only commits before a checkpoint. It also runs after
-the conversion to Iceberg metadata, because the conversion reads the commits.
+runs after the checkpoint, because log cleanup deletes only commits before a checkpoint. Log cleanup
+also runs after the conversion to Iceberg metadata, because the conversion reads the commits.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def encoded_file(file: DataFile) -> EncodedFile:
 
 
 class EntryDecoder:
-    """Reads an `EncodedFile` from encoded entries that have one Avro schema."""
+    """Decodes encoded entries that have a given Avro schema to `EncodedFile` objects."""
 
     def __init__(self, schema: bytes) -> None:
         import fastavro

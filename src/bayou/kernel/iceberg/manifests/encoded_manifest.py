@@ -141,9 +141,10 @@ class EncodedManifest:
     def moved(
         self, manifest: ManifestFile, snapshot_id: int, removed: Mapping[int, EncodedFile]
     ) -> MovedEntries:
-        """Return the live entries of this manifest for a new manifest that replaces this manifest.
+        """Return the entries of a new manifest that replaces this manifest.
 
-        Entries of removed files get the status DELETED. All other live entries get EXISTING.
+        These are the live entries of this manifest. Entries of removed files get the status
+        DELETED. All other entries get EXISTING.
 
         Args:
             manifest: this manifest, as described by its manifest list.
@@ -231,7 +232,10 @@ def encoded_manifest(data: bytes) -> EncodedManifest | None:
 
 
 def index_metadata(parts: Iterable[EncodedEntries | MovedEntries]) -> dict[str, str]:
-    """Return the index of a manifest that has these entries, as key-value metadata for Avro."""
+    """Return the index of a manifest that has these entries.
+
+    The result is stored in the metadata of the manifest's Avro file.
+    """
     hashes: list[int] = []
     lengths: list[int] = []
     for part in parts:

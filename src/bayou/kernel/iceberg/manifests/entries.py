@@ -144,7 +144,7 @@ class NewSnapshot:
 
 
 def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Return a copy of an older manifest's entry that a new manifest can contain.
+    """Return a copy of an older manifest's entry, for a new manifest.
 
     Args:
         status: status of the copy, `EXISTING` or `DELETED`. A DELETED copy gets the id of the new

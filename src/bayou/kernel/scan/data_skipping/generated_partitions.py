@@ -166,7 +166,7 @@ class GeneratedPartitions:
         return reduce(pc.and_, checks, to_scalar(True, pa.bool_()))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
-        """For each file, return whether it may contain a NULL in the source column."""
+        """For each file, return whether the file may contain a NULL in the source column."""
         checks = [
             pc.is_null(partitions[column.name])
             for column in self._by_source.get(path, ())

@@ -39,7 +39,7 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def has_null_count(data_type: DataType) -> bool:
-    """Whether null counts of a type are used; they aren't reliable for arrays and maps."""
+    """Whether null counts of a type are used. Null counts of arrays and maps aren't reliable."""
     return isinstance(data_type, DecimalType | GeometryType | GeographyType) or (
         isinstance(data_type, PrimitiveType) and data_type.name not in ("void", "variant")
     )

@@ -277,9 +277,9 @@ class TriState:
         """For each file, evaluate a condition that references only partition columns.
 
         Returns:
-            The results, and a mask of the files whose result was computed without an error. None in
-            three cases: the predicate references a data column or no column; it isn't boolean; or
-            it is an AND, OR, NOT or a single column.
+            The results, and a mask of the files whose result was computed without an error. None if
+            the predicate isn't a boolean expression on partition columns, or if it is an AND, OR,
+            NOT or a single column.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
