@@ -173,7 +173,7 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """Return the name at which a listing of log files starts, to list `version` and later versions.
+    """Return the file name from which to list the log files of `version` and later versions.
 
     The name sorts before the version's log files, and after the log files of earlier versions.
     """

@@ -293,9 +293,9 @@ def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
     If the metadata already has a spec with the same columns, that spec is used. Otherwise, a new
     spec is added.
 
-    In all specs, each partition field gets the current name of its source column. Iceberg doesn't
-    allow a partition field with the name of another column. Without this change, that can happen if
-    a column is renamed and a new column gets the old name.
+    In all specs, each partition field gets the current name of its source column. Otherwise, a
+    partition field could keep the old name of a renamed column, although a new column has this
+    name. Iceberg doesn't allow a partition field with the name of another column.
     """
     sources = [field["source-id"] for field in fields]
     specs = _with_current_names(metadata)

@@ -127,7 +127,10 @@ class FileActionKeys:
 
 
 def key_strings(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
-    """Return the log-replay key of each file: path, `KEY_SEPARATOR` and deletion vector id.
+    """Return the log-replay key of each file as a string.
+
+    The string consists of the path, `KEY_SEPARATOR` and the deletion vector id, which is empty if
+    the file has no deletion vector.
 
     Args:
         paths: paths to use instead of `files.path`, one for each file.

@@ -45,8 +45,8 @@ _FIELDS: list[Any] = [
 FILE_ACTION_SCHEMA = pa.schema(_FIELDS)
 """Schema of file actions.
 
-The column `key` has the canonical path, `KEY_SEPARATOR` and the deletion vector id. The column
-`add` is null for a remove.
+The column `key` has the log-replay key: canonical path, `KEY_SEPARATOR` and deletion vector id. The
+column `add` is null for a remove.
 """
 
 _BATCH_ROWS = 16_384

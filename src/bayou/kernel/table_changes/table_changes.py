@@ -179,8 +179,8 @@ def load_table_changes(
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
     """Whether the version before `version` has partition columns; True if it can't be loaded.
 
-    This version matters, because the commit of `version` may replace a partitioned table by an
-    unpartitioned one. The files that this commit removes then have partition values.
+    The commit of `version` may replace a partitioned table by an unpartitioned one. The files that
+    this commit removes then have partition values.
     """
     if version == 0:
         return False

@@ -107,7 +107,7 @@ def with_required_properties(
 
     Args:
         before: the table's properties before the change; None for a new table.
-        after: the table's properties after the change, without the required properties.
+        after: the table's properties after the change, as requested by the user.
         replaces: whether the table is replaced.
 
     Raises:

@@ -333,8 +333,8 @@ class TransactionCommitResult:
         already_committed: whether the table already had the transaction's identifiers. If True,
             nothing was written.
         post_commit_hooks: hooks that are due, in the order in which to run them.
-        small_files: number of added small files by partition. The mapping is empty if the table has
-            no auto compaction, or if the operation isn't followed by auto compaction.
+        small_files: number of added small files by partition. The mapping is empty if the commit
+            isn't followed by auto compaction.
         metrics: metrics of the commit, None if nothing was measured.
 
     Examples:

@@ -198,11 +198,12 @@ def merge_schemas(
 
     Args:
         mapped: whether column mapping is enabled, so that names may contain any character.
-        widening: rule that decides which columns are widened to their types in `incoming`. If
-            None, no columns are widened.
-        merges_int32: whether byte, short and int merge into the wider type.
-        from_parquet_files: whether both schemas are from Parquet files that become a table.
-            If True, byte, short and int merge into the wider type, and names are case-sensitive.
+        widening: rule that decides which columns are widened to their types in `incoming`. If None,
+            type widening isn't used.
+        merges_int32: whether byte, short and int merge into the wider type, even without type
+            widening.
+        from_parquet_files: whether both schemas are from Parquet files that become a table. If
+            True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
     check_names(table, incoming, "", mapped=mapped)
     merge = SchemaMerge(
@@ -260,13 +261,14 @@ class SchemaMerge:
 
     Attributes:
         widening: rule that decides which columns are widened to the types that they have in the
-            rows. If None, no columns are widened.
+            rows. If None, type widening isn't used.
         casts: whether values are cast to the types of their columns, as in a MERGE. If True, the
             rows may lack NOT NULL columns. If False, the rows must have the types of the columns,
             or types that the other attributes allow.
-        merges_int32: whether byte, short and int merge into the wider type.
-        from_parquet_files: whether both schemas are from Parquet files that become a table.
-            If True, byte, short and int merge into the wider type, and names are case-sensitive.
+        merges_int32: whether byte, short and int merge into the wider type, even without type
+            widening.
+        from_parquet_files: whether both schemas are from Parquet files that become a table. If
+            True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
 
     table: str

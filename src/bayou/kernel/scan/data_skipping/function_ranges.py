@@ -61,7 +61,7 @@ def directions(
     - -1: the result of the function never increases.
     - 0: the operand is a constant.
 
-    If none of these cases applies to one of the operands, None is returned.
+    If an operand belongs to none of these cases, None is returned instead of a sequence.
 
     Args:
         constants: value of each operand; None for an operand that isn't a constant.
