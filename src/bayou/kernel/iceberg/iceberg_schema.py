@@ -138,7 +138,7 @@ def max_field_id(iceberg_schema: Json) -> int:
 
 
 def iceberg_types(iceberg_schema: Json) -> dict[int, str]:
-    """Return the types of all columns and struct fields with a primitive type, by field id."""
+    """Return the type of each column and struct field that has a primitive type, by field id."""
     return dict(_primitive_types(iceberg_schema))
 
 

@@ -66,7 +66,7 @@ def decimal_bytes(value: Decimal, scale: int) -> bytes:
 
 
 def value_bytes(value: IcebergValue, iceberg_type: str) -> bytes | None:
-    """Return the bytes of a partition value of an Iceberg type; None if the value is null."""
+    """Encode a partition value as bytes of the Iceberg type; None if the value is null."""
     match value:
         case None:
             return None

@@ -111,7 +111,7 @@ class TableState:
 
     @property
     def table_id(self) -> str:
-        """`metaData.id`, which differs after the table was deleted and created again."""
+        """`metaData.id`. A table that was deleted and created again has a different id."""
         return self._metadata.id
 
     @property

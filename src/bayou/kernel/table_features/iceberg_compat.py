@@ -35,16 +35,19 @@ from bayou.protocol.schema import (
 from bayou.protocol.type_widening import is_iceberg_promotion, is_widening, type_changes
 
 COMPAT_VERSION_TAG: Final = "ICEBERG_COMPAT_VERSION"
-"""Tag of `add` actions. Its value is the compatibility version that the file's writer followed.
+"""Tag of `add` actions: the version of Iceberg compatibility that the file's writer followed.
 
 Files of version 1 don't have the tag.
 """
 
 ROW_ID_FIELD_ID: Final = 2147483540
-"""Parquet field id of materialized row ids, Iceberg's `_row_id`; from version 3 on."""
+"""Parquet field id of materialized row ids, since version 3 of Iceberg compatibility.
+
+Iceberg's name of the column is `_row_id`.
+"""
 
 ROW_COMMIT_VERSION_FIELD_ID: Final = 2147483539
-"""Parquet field id of materialized row commit versions, from version 3 on.
+"""Parquet field id of materialized row commit versions, since version 3 of Iceberg compatibility.
 
 Iceberg's name of the column is `_last_updated_sequence_number`.
 """

@@ -112,11 +112,12 @@ def stage_commit(
 def publish_ratified(
     engine: Engine, table: str, catalog: CommittingCatalog, end: int | None = None
 ) -> int:
-    """Copy the catalog's unpublished commits to the log in order; return the last version.
+    """Copy the catalog's unpublished commits to the log in order; return the last copied version.
 
-    Then `catalog.published` is called with the last version, so the catalog can drop the commits.
-    Copying stops at the first missing version, because a catalog that answers from a replica may
-    list its commits with a gap. Idempotent and safe if other processes publish at the same time.
+    If all commits are already published, the last published version is returned. After the copy,
+    `catalog.published` is called, so that the catalog can drop the commits. Copying stops at the
+    first missing version, because a catalog that answers from a replica may list its commits with a
+    gap. Idempotent and safe if other processes publish at the same time.
 
     Args:
         end: last version to publish. If None, this is the catalog's latest version.

@@ -69,7 +69,7 @@ def _records(engine: Engine, table: str, location: str) -> Iterator[dict[str, An
 
 @contextmanager
 def reported(table: str, location: str = "") -> Iterator[None]:
-    """Context manager that converts errors of reading a file to a `UniversalFormatError`."""
+    """Context manager that raises a `UniversalFormatError` if a file can't be read."""
     try:
         yield
     except StorageError as error:
