@@ -7,12 +7,13 @@ commits only update the metadata file.
 In these cases, all files of the version are converted as one snapshot instead:
 
 - The folder has no Iceberg metadata of this table in the required Iceberg format version.
-- The log no longer has all later commits, or the last converted version can't be loaded.
+- A later commit is no longer in the log, or the last converted version can't be loaded.
 - A later commit disables the conversion to Iceberg.
 - There are more than `_MAX_COMMITS` later commits.
 - A later commit removes a file that the Iceberg metadata doesn't have.
-- The type of a partition column was changed. The earlier snapshots are then removed.
-- The caller requests it (`full`).
+- A partition spec refers to a column that is no longer in the schema, for example because the
+  table was overwritten with another schema. The earlier snapshots are then removed.
+- The caller passes `full=True`.
 """
 
 from __future__ import annotations
@@ -276,9 +277,16 @@ class _Run:
         return with_row_ids(metadata, changes.row_id_high_water_mark)
 
     def _completed(self, metadata: Json, base: int | None) -> tuple[Json, list[str]]:
-        """Record the converted version in `metadata`, and expire surplus snapshots.
+        """Record the converted version in `metadata`, and limit the number of snapshots.
 
-        Returns the new metadata, and the paths of the files that only expired snapshots reference.
+        If there are more than `_MAX_SNAPSHOTS` snapshots, the oldest ones are expired.
+
+        Args:
+            base: the last converted version before this conversion; None if this conversion wrote
+                the whole table.
+
+        Returns:
+            The new metadata, and the paths of the files that only expired snapshots reference.
         """
         state = self._state
         properties = state.table_properties
@@ -320,7 +328,11 @@ class _Run:
         return list(read_commits(self._engine, state.path, files))
 
     def _table_before(self, commits: list[CommitActions], base: int) -> DeltaTable | None:
-        """Return the table at version `base`, before `commits`; None if it can't be loaded."""
+        """Return the table at version `base`; None if this version can't be loaded.
+
+        Args:
+            commits: the commits after `base`.
+        """
         if not any(isinstance(a, Metadata) for commit in commits for a in commit.actions):
             return self._table(self._state.metadata)
         try:
@@ -353,10 +365,14 @@ class _Run:
         snapshots.written.clear()
 
     def _clean_up(self, unreferenced: list[str]) -> None:
-        """Delete files of expired snapshots and old metadata files; log errors, don't raise them.
+        """Delete old files of the Iceberg metadata; log errors, don't raise them.
 
-        Metadata files that weren't written by a conversion are retained. They belong to an Iceberg
-        table that was in the folder before the first conversion.
+        The newest `_METADATA_FILES` metadata files are retained. Metadata files that no conversion
+        has written are also retained. They belong to an Iceberg table that was in the folder
+        before the first conversion.
+
+        Args:
+            unreferenced: paths of the files that only expired snapshots reference.
         """
         folder = self._folder
         try:

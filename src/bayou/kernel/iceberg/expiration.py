@@ -1,4 +1,4 @@
-"""Expiration of snapshots, and deletion of metadata files that no snapshot needs."""
+"""Expires Iceberg snapshots, and deletes the manifests and Puffin files that no snapshot needs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _DAY = 86_400_000
 
 
 def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
-    """Remove the snapshots that only Delta versions before `earliest_version` use.
+    """Remove the snapshots that aren't needed to read Delta versions from `earliest_version` on.
 
-    A Delta version whose commit changed no files has no snapshot of its own. It uses the previous
-    snapshot. The current snapshot is always retained. Files that are referenced only by removed
-    snapshots are deleted.
+    A Delta version whose commit changed no files uses the snapshot of an earlier version.
+    Therefore, a snapshot is removed only if the next snapshot belongs to `earliest_version` or an
+    earlier version. Manifests and Puffin files that only removed snapshots reference are deleted.
 
     Returns:
         Number of removed snapshots.
@@ -100,7 +100,7 @@ def without_oldest(
 def _unreferenced_files(
     engine: Engine, table: str, expired: Sequence[Json], retained: Sequence[Json]
 ) -> list[str]:
-    """Return the paths of the metadata files that are referenced only by expired snapshots.
+    """Return the manifest lists, manifests and Puffin files that only expired snapshots reference.
 
     Once a snapshot no longer references a file, no later snapshot references the file again.
     Therefore, only the oldest retained snapshot is compared with the expired snapshots.
@@ -117,17 +117,17 @@ def _unreferenced_files(
 
 
 def _needed_names(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
-    """Return the names of all metadata files that snapshots reference.
+    """Return the names of the manifest lists, manifests and Puffin files of snapshots.
 
-    The caller compares names instead of locations. Each metadata file has a unique name, but two
-    locations can refer to the same file, for example if one of them contains a symbolic link.
+    The caller compares names instead of locations. Each file has a unique name, but two locations
+    can refer to the same file, for example if one of them contains a symbolic link.
     """
     locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
     return {each.rpartition("/")[2] for each in locations}
 
 
 def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
-    """Return the manifest list, the manifests and the deletion vector files of a snapshot.
+    """Return the locations of a snapshot's manifest list, manifests and Puffin files.
 
     Files of an expired snapshot may already be deleted. If the manifest list or a manifest of
     deletion vectors can't be read, the result is empty.

@@ -1,7 +1,8 @@
-"""Delta schemas as Iceberg schemas, partition specs and name mappings (JSON of Iceberg's spec).
+"""Conversion of Delta schemas to Iceberg schemas, partition specs and name mappings, all as JSON.
 
-Field ids are the column mapping's ids. The ids of elements, keys and values of arrays and maps are
-in `delta.columnMapping.nested.ids` of the column (PROTOCOL.md, Iceberg Compatibility V2).
+The field id of a column is its column mapping id. The ids of array elements, map keys and map
+values are in the column's metadata `delta.columnMapping.nested.ids` (PROTOCOL.md, Iceberg
+Compatibility V2).
 """
 
 from __future__ import annotations
@@ -117,9 +118,9 @@ def to_name_mapping(table: str, schema: StructType, configuration: Mapping[str, 
     """Return the name mapping (`schema.name-mapping.default`).
 
     Readers use the name mapping for data files without field ids. The mapping has the physical name
-    of each column, including the row tracking columns. Row tracking columns must be included,
-    because they have no field ids in format version 2. If one column of a file has no field id,
-    pyiceberg reads the whole file by name.
+    of each column, and of the two row tracking columns if the table has them. In format version 2,
+    row tracking columns have no field ids. If one column of a file has no field id, pyiceberg needs
+    the names of all columns.
     """
     row_tracking = [
         {"field-id": field_id, "names": [name]}

@@ -1,4 +1,4 @@
-"""Reading values of encoded manifest entries, and moving entries to other manifests.
+"""Reads fields of encoded manifest entries, and copies encoded entries to other manifests.
 
 An entry in Avro's binary encoding begins with the status, the snapshot id and the sequence numbers.
 If an entry is copied to another manifest, only these fields change.
@@ -96,7 +96,11 @@ class EntryDecoder:
 
 @lru_cache(maxsize=16)
 def entry_decoder(schema: bytes) -> EntryDecoder:
-    """Return the decoder of entries with an Avro schema, given as JSON."""
+    """Return a decoder of manifest entries.
+
+    Args:
+        schema: Avro schema of the entries, as JSON.
+    """
     return EntryDecoder(schema)
 
 

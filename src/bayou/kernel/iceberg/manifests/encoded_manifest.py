@@ -39,7 +39,7 @@ def location_hash(location: str) -> int:
 
 
 def index_length(entries: int) -> int:
-    """Return the number of bytes at the start of a manifest that contain all location hashes.
+    """Return how many bytes from the start of a manifest must be read to get all location hashes.
 
     Args:
         entries: number of entries in the manifest, including deleted entries.
@@ -104,7 +104,7 @@ class MovedEntries:
 
 @dataclass(frozen=True, slots=True)
 class EncodedManifest:
-    """A manifest with an index."""
+    """A parsed manifest that has an index of file locations (see the module's docstring)."""
 
     file: AvroFile
     hashes: Sequence[int]
@@ -232,9 +232,10 @@ def encoded_manifest(data: bytes) -> EncodedManifest | None:
 
 
 def index_metadata(parts: Iterable[EncodedEntries | MovedEntries]) -> dict[str, str]:
-    """Return the index of a manifest that has these entries.
+    """Return the index of a new manifest, as metadata for the manifest's Avro file.
 
-    The result is stored in the metadata of the manifest's Avro file.
+    Args:
+        parts: the entries of the manifest, in order.
     """
     hashes: list[int] = []
     lengths: list[int] = []

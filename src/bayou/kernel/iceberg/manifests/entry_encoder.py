@@ -101,7 +101,11 @@ class _BytesEncoder(BinaryEncoder):
 
 
 def values_of(record: type, struct: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that returns the values of a record in the order of pyiceberg's schema.
+    """Return a function that converts an object to the tuple of values that pyiceberg writes.
+
+    Args:
+        record: class of the object, such as `DataFile`.
+        struct: pyiceberg's schema, which determines the order of the values.
 
     Raises:
         PrerequisiteError: the schema has a field that the record doesn't have.
