@@ -107,8 +107,8 @@ class MetadataFolder:
         """Return the number and the contents of the newest metadata file; None if there is none.
 
         Raises:
-            UniversalFormatError: the newest file isn't table metadata, or a conversion has written
-                the file and it is damaged.
+            UniversalFormatError: the newest file isn't table metadata. If a conversion wrote the
+                file, this error is also raised if a field that conversions read is invalid.
         """
         numbers = self.numbers()
         if not numbers:
@@ -205,7 +205,12 @@ class MetadataFolder:
             return False
 
     def written_before(self, timestamp: int) -> list[str]:
-        """List the manifests, manifest lists and Puffin files last modified before a time in ms."""
+        """List old manifests, manifest lists and Puffin files.
+
+        Args:
+            timestamp: time in ms since the epoch. Only files that were last modified before this
+                time are listed.
+        """
         paths = []
         try:
             with self._engine.files.list_from(f"{self.path}/") as files:

@@ -47,7 +47,11 @@ class SnapshotTotals:
 
 
 def operation_of(totals: SnapshotTotals, *, changes_data: bool) -> str:
-    """Return the operation: `append`, `delete`, `overwrite` or `replace`."""
+    """Return the operation: `append`, `delete`, `overwrite` or `replace`.
+
+    Args:
+        changes_data: whether an action of the commit has `dataChange` true.
+    """
     if not changes_data:
         return "replace"
     if totals.added_files == 0:

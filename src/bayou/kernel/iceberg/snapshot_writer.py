@@ -1,8 +1,8 @@
-"""Writing of snapshots: a commit's files are added to or removed from the previous manifests.
+"""Writes Iceberg snapshots: each snapshot applies a commit's changes to the previous snapshot.
 
-New files go to new manifests. A manifest that contains a removed file is written again without the
-file. The new snapshot reuses all other manifests. If there are many small manifests, they are
-merged.
+Added files go to new manifests. A manifest that contains a removed file is replaced by a new
+manifest, in which the entry of the file is DELETED. The new snapshot reuses all other manifests. If
+there are many small manifests, they are merged.
 """
 
 from __future__ import annotations
@@ -78,8 +78,10 @@ class FileChanges:
     """The file actions of a commit.
 
     Attributes:
-        row_id_high_water_mark: the row id high water mark of the commit; None if the commit doesn't
-            set a high water mark.
+        timestamp: timestamp of the commit in ms since the epoch.
+        changes_data: whether an action has `dataChange` true.
+        row_id_high_water_mark: the row id high water mark that the commit sets; None if it sets
+            none.
     """
 
     version: int
@@ -92,11 +94,11 @@ class FileChanges:
 
 @dataclass(slots=True)
 class _NewFiles:
-    """Files to add, by location of the data file.
+    """The `add` actions that add entries to manifests.
 
     Attributes:
-        data: the data files.
-        vectors: the data files whose deletion vectors are added.
+        data: actions that add a data file, by the location of the data file.
+        vectors: actions that add a deletion vector, by the location of the data file.
     """
 
     data: dict[str, AddFile] = field(default_factory=dict)
@@ -232,11 +234,14 @@ class SnapshotWriter:
     def _split(
         self, converter: DataFileConverter, changes: FileChanges
     ) -> tuple[_NewFiles, set[str], set[str]]:
-        """Return the files to add, and the locations of data files to remove.
+        """Determine which manifest entries a commit adds and removes.
 
         Returns:
-            The files to add; the locations of the data files that are removed; and the locations of
-            the data files whose deletion vectors are removed.
+            Three values:
+
+            - The data files and deletion vectors to add.
+            - The locations of the data files to remove.
+            - The locations of the data files whose deletion vectors are removed.
         """
         added = _NewFiles()
         adds = {converter.location(add.path): add for add in changes.adds}
@@ -291,6 +296,12 @@ class SnapshotWriter:
     ) -> tuple[list[ManifestFile], set[str]]:
         """Remove the files `removed` from manifests.
 
+        Args:
+            removed: locations of data files.
+            content: `DATA_MANIFEST` to remove the data files, `DELETE_MANIFEST` to remove their
+                deletion vectors.
+            partitions: partitions of the data files; None if unknown.
+
         Returns:
             The manifests after the removal in the same order, and the locations of the files that
             were removed.
@@ -312,7 +323,7 @@ class SnapshotWriter:
         content: int,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> Iterator[ManifestMatch]:
-        """Yield the manifests that contain the files.
+        """Yield the manifests with this `content` that contain one of the files.
 
         The newest manifests are searched first, and the search ends when all files are found. This
         is fast, because new files are removed more often than old files.
@@ -331,7 +342,7 @@ class SnapshotWriter:
             yield from matches
 
     def _filtered(self, metadata: Json, match: ManifestMatch, new: NewSnapshot) -> ManifestFile:
-        """Write a manifest again without the matching files."""
+        """Write a copy of a manifest in which the entries of the matching files are DELETED."""
         manifest = match.manifest
         spec = _spec(metadata, manifest.partition_spec_id)
         copied = self._copied(spec, manifest, match.encoded, match.files, new)

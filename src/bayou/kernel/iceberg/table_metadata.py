@@ -198,7 +198,10 @@ def lacks_partition_source(metadata: Json) -> bool:
 
 
 def without_history(metadata: Json) -> Json:
-    """Remove all snapshots and partition specs. Id and sequence counters aren't reset."""
+    """Remove all snapshots and partition specs.
+
+    The counters of ids and sequence numbers keep their values, so that no number is used again.
+    """
     emptied: Json = {
         **metadata,
         "partition-specs": [],
@@ -288,14 +291,13 @@ def _with_schema(metadata: Json, schema: Json) -> Json:
 
 
 def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
-    """Set the default partition spec to the spec with these fields.
+    """Make the partition spec with these fields the default spec.
 
-    If the metadata already has a spec with the same columns, that spec is used. Otherwise, a new
-    spec is added.
+    A spec with the same source columns is reused. If there is none, a new spec is added.
 
-    In all specs, each partition field gets the current name of its source column. Otherwise, a
-    partition field could keep the old name of a renamed column, although a new column has this
-    name. Iceberg doesn't allow a partition field with the name of another column.
+    In all specs, each partition field is renamed to the current name of its source column. If a
+    source column was renamed, a new column may have its old name, and Iceberg doesn't allow a
+    partition field with the name of another column.
     """
     sources = [field["source-id"] for field in fields]
     specs = _with_current_names(metadata)

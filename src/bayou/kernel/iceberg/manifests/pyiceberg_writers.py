@@ -213,9 +213,8 @@ class EncodedManifestWriter(ManifestWriterV2):
     def add_moved(self, moved: MovedEntries) -> None:
         """Add entries of an older manifest.
 
-        The manifest list has partition bounds and the smallest sequence number of the older
-        manifest. The new manifest gets the same values, so they still include the files that are
-        now deleted.
+        The new manifest gets the partition bounds and the smallest sequence number of the older
+        manifest. These values aren't computed again, although some of its entries are now DELETED.
         """
         for block in moved.existing:
             if isinstance(block, Block):
