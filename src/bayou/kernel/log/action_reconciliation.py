@@ -271,7 +271,7 @@ def _filter(files: pa.StructArray, mask: Any, start: int) -> pa.StructArray:
 
 
 def _concatenate(newest_first: Sequence[ActionColumns], kind: pa.StructType) -> ActionColumns:
-    """Concatenate actions in the order from the oldest to the newest."""
+    """Concatenate the actions of several commits in reverse, so that the oldest come first."""
     if not newest_first:
         return _no_actions(kind)
     oldest_first = newest_first[::-1]

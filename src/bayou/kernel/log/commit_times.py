@@ -66,8 +66,8 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
     """Return the last version committed at or before `timestamp`, which is in ms since the epoch.
 
     Raises:
-        VersionNotFoundError: the time is before the earliest version that can be rebuilt, or after
-            the last commit.
+        VersionNotFoundError: `timestamp` is earlier than the commit of the first version that can
+            be rebuilt, or later than the last commit.
     """
     commits, checkpoints = _list_log(engine, latest)
     earliest = _earliest_recreatable(commits, checkpoints)

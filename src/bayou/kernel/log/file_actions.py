@@ -110,10 +110,9 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """The scan of these file actions. Its method `prune` selects the files to read.
+        """The scan whose method `prune` selects the files to read from live files.
 
-        `prune` doesn't compare files with later commits. Therefore, reconcile the actions first,
-        and pass only live files to `prune`.
+        `prune` doesn't reconcile actions. Reconcile the actions first, and pass only live files.
         """
         return Scan(self._definition)
 

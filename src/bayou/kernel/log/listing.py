@@ -20,7 +20,10 @@ from bayou.protocol.file_names import (
 )
 
 _CLOCK_TOLERANCE_MS = 60_000
-"""Minimum difference of modification times that shows which of two files is newer."""
+"""Minimum difference of two modification times in ms.
+
+If the difference is smaller, it is unknown which of the two files is newer.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ class LogListing:
         ratified: commits that a catalog has ratified, by version.
 
     Attributes:
-        first_later_version: the first version above the requested version in the listing; None if
+        first_later_version: the first listed version that is above the requested version; None if
             there is none.
     """
 

@@ -222,7 +222,8 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
         listing: an empty listing. The files are added to it.
 
     Returns:
-        The segment. None if `start` is above 0 and the listing lacks a checkpoint, commits or both.
+        The segment. None if the log must be listed from its beginning, because `start` is above 0
+        and the listing has no checkpoint or no commits.
     """
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):

@@ -119,7 +119,7 @@ def replay_checkpoint_adds(
     *,
     parsed: pa.DataType | None = None,
 ) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
-    """Read batches of adds of a checkpoint, and yield each with a mask of its live files.
+    """Read `add` actions of a checkpoint; yield each batch with a mask of the live files.
 
     The mask is None if all files of the batch are live.
 
@@ -127,8 +127,8 @@ def replay_checkpoint_adds(
         seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
             added or removed. Files of the checkpoint with these keys aren't live.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of the field `stats_parsed`. If the checkpoint has no `stats`, `stats_parsed`
-            is read and converted to JSON. If `parsed` is None, only `stats` is read.
+        parsed: Arrow type of `stats_parsed`, which is read and converted to JSON if the checkpoint
+            has no `stats`. If None, only `stats` is read.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True
