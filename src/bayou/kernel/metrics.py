@@ -49,7 +49,9 @@ class SnapshotReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
-    """Reports that the files of a scan or of one of its slices were listed, or that this failed.
+    """Reports that the files of a scan were listed, or that listing them failed.
+
+    If the files are listed slice by slice, each slice has its own report.
 
     Each live file is counted once: as pruned by its partition values, as skipped by its statistics,
     or as selected.

@@ -219,7 +219,7 @@ class TableState:
 
     @property
     def checksum_totals(self) -> FileTotals | None:
-        """Number and size of the live files, from the version checksum.
+        """Number and total size of the live files, from the version checksum.
 
         None if no usable checksum of this version was read.
         """
@@ -404,11 +404,11 @@ def _with_location(
 def _checkpoint_actions(
     engine: Engine, segment: LogSegment, checkpoint: Checkpoint, checksum: VersionChecksum | None
 ) -> tuple[Sequence[Action], CheckpointContents | None]:
-    """Return the non-file actions of a checkpoint, and the contents of the checkpoint.
+    """Return the non-file actions of a checkpoint, and the checkpoint's contents if it was read.
 
     Args:
-        checksum: version checksum that the actions are taken from. If None, the actions are read
-            from the checkpoint.
+        checksum: version checksum that contains the actions. If None, the actions are read from
+            the checkpoint.
 
     Returns:
         The actions and the contents. The contents are None if the checkpoint wasn't read.

@@ -1,18 +1,16 @@
 """Finds the files that were written after the last change of a column from float to double.
 
-The statistics of these files have exact bounds of the column. In older files, the bounds were
-computed from floats, and are inexact. Data skipping must not compare a double with inexact bounds.
+In these files, the bounds of the column are exact. In older files, the bounds were computed from
+floats and are inexact. Data skipping must not compare a double with inexact bounds.
 
-An `add` action has no write time. A file counts as newer than the change only if three conditions
-hold:
+A file counts as written after the change only if three conditions hold:
 
-- The `add` is in a commit after the newest change. This is known only if the commit of the change
-  was replayed.
-- The log has only one action for the file's path. With several actions, it is possible that the
-  `add` only changes the deletion vector or the statistics of an older file.
-- The file's modification time is after the change. RESTORE can add an older file again after log
-  cleanup has deleted the earlier actions for this file. The older file has an earlier modification
-  time.
+- The `add` is in a commit after the change. This is known only if the commit of the change was
+  replayed.
+- The replayed commits have only one action for the file's path. If there are several actions, the
+  `add` may only change the deletion vector or the statistics of an older file.
+- The file's modification time is later than the change. This condition excludes an older file whose
+  earlier actions aren't replayed, for example a file that RESTORE adds again.
 """
 
 from __future__ import annotations

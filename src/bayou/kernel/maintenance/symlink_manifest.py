@@ -159,7 +159,11 @@ def _lines(
 
 
 def _by_folder(state: TableState, add: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield the folder and the file URIs of each partition."""
+    """Group files by partition; yield the folder and the file URIs of each partition.
+
+    Args:
+        add: `add` actions as structs.
+    """
     uris: Any = pc.struct_field(add, "path")
     names = state.partition_columns
     if not names:
