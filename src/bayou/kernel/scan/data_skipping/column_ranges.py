@@ -81,8 +81,7 @@ class Range:
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
         """For each file, return whether the file may contain `value`; true if unknown.
 
-        The caller compares `value` with the bounds of the file. Implementations only make further
-        checks.
+        This method needn't compare `value` with the bounds of the file: the caller does that.
         """
         return constant(True)
 
@@ -106,7 +105,7 @@ class _ConstantRange(Range):
 
 
 class _PartitionRange(Range):
-    """The range of an expression over partition columns: one value in each file."""
+    """The range of an expression over partition columns, which has only one value in each file."""
 
     def __init__(self, data_type: DataType, values: Datum, known: Datum | None = None) -> None:
         super().__init__(data_type)
@@ -376,7 +375,14 @@ _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 
 
 def is_off_scale(expression: Expression, other: Range) -> bool:
-    """Whether `expression` is a constant with more decimal places than the other operand's type."""
+    """Whether `expression` is a decimal literal that the other operand can't equal.
+
+    This is the case if the literal has more decimal places than the type of the other operand, and
+    this type is a decimal or an integer.
+
+    Args:
+        other: range of the other operand.
+    """
     if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal):
         return False
     scale = other.data_type.scale if isinstance(other.data_type, DecimalType) else 0
@@ -392,9 +398,9 @@ def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Split sorted values into at most `MAX_POINTS` runs; yield the first and last value of each.
+    """Group neighboring values; yield the smallest and the largest value of each group.
 
-    If the values can't be sorted, each value is a run.
+    There are at most `MAX_POINTS` groups. If the values can't be sorted, each value is a group.
     """
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))

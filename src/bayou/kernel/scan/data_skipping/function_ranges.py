@@ -77,7 +77,7 @@ def directions(
 
 
 def null_behavior(expression: Function | Cast) -> str:
-    """Return how a NULL operand affects whether the expression is NULL.
+    """Return how the NULLs of the operands determine the NULLs of the expression.
 
     - `exact`: the expression is NULL if and only if an operand is NULL.
     - `more`: the expression is NULL if an operand is NULL. It can also be NULL without a NULL

@@ -90,8 +90,8 @@ class _GeneratedColumn:
 
     Attributes:
         source: path of the source column.
-        is_monotonic: whether a larger source value never has a smaller generated value, in any time
-            zone, with or without ANSI mode.
+        is_monotonic: whether the generated value never decreases when the source value increases,
+            in any time zone, with or without ANSI mode.
         is_deterministic: whether equal source values have equal generated values, in any time zone,
             with or without ANSI mode.
         exact_nulls: whether the generated value is NULL if and only if the source value is NULL.

@@ -225,10 +225,10 @@ class TriState:
     def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """For each file, return whether a comparison may be TRUE for some row.
+        """For each file, return whether a comparison may be TRUE according to generated columns.
 
-        Only the values of partition columns that are generated from the compared column are used.
-        If there are no such partition columns, the result is true for all files.
+        Only partition columns that are generated from the compared column are used. If there are
+        none, the result is true for all files.
         """
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
