@@ -129,8 +129,8 @@ class ScanBuilder:
     def with_dictionary_columns(self, names: Iterable[str]) -> ScanBuilder:
         """Return these columns as dictionary arrays of strings.
 
-        Strings with few different values are read faster as dictionary arrays. Names of nested
-        fields, of partition columns and of columns that aren't strings have no effect.
+        Strings with few different values are read faster as dictionary arrays. Only top-level
+        string columns that aren't partition columns are supported; other names are ignored.
         """
         builder = copy.copy(self)
         builder._dictionary_columns = tuple(names)
@@ -203,7 +203,8 @@ class Scan:
     """
 
     METADATA_COLUMNS = METADATA_COLUMNS
-    """`_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
+    """Names of the metadata columns that `ScanBuilder.with_metadata_columns` can append to rows:
+    `_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
     `_metadata.file_modification_time`, `_metadata.row_index`, `_metadata.row_id`,
     `_metadata.row_commit_version`."""
 

@@ -24,10 +24,10 @@ from bayou.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSource:
-    """The properties and log files of a table version that a scan needs.
+    """The part of a table version's state that a scan needs.
 
     Attributes:
-        columns: optional fields of `add` that the scan reads, except `stats`.
+        columns: names of the optional fields of `add` that the scan reads, without `stats`.
         seen_keys: log-replay keys (path and deletion vector id) of the files that the commits after
             the checkpoint added or removed.
         tail: live files that aren't in the checkpoint's Parquet files. These are the files that
@@ -81,7 +81,7 @@ class ScanSource:
         )
 
     def with_whole_adds(self) -> ScanSource:
-        """Return a copy whose `columns` are all optional fields of `add`, except `stats`."""
+        """Return a copy that reads all optional fields of `add` except `stats`."""
         return replace(self, columns=_ALL_COLUMNS)
 
 
@@ -97,9 +97,12 @@ _ALL_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanDefinition:
-    """The definition of a scan.
+    """The table version, filter, columns and options of a scan.
 
     Attributes:
+        source: the part of the table version's state that the scan needs.
+        predicate: the filter; None if the scan has no filter.
+        read_schema: the columns to read, without metadata columns.
         statistics: whether scan files always include their statistics. If False, they include
             statistics only if the predicate needs them.
         time_zone: time zone for timestamps in partition values that have no time zone.

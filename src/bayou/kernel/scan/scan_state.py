@@ -187,7 +187,7 @@ class ScanState:
     def reads_as_is(self) -> bool:
         """Whether `physical_read_schema` and `logical_arrow_schema` are equal.
 
-        If they are, the rows of data files without a deletion vector are returned unchanged.
+        If they are equal, the rows of data files without a deletion vector are returned unchanged.
         """
         return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
 
@@ -268,7 +268,8 @@ class ScanState:
 def encode_scan(scan: ScanDefinition) -> bytes:
     """Serialize a scan definition for a process that replays slices.
 
-    The log files and the live files aren't included. Each `LogSlice` contains its part of them.
+    The log files and the live files aren't included, because each `LogSlice` contains the ones that
+    are needed to replay it.
     """
     source = scan.source
     wire = _WireScan(

@@ -159,7 +159,8 @@ def _commit_info(values: Any, kind: Any) -> dict[str, Any]:
 def _commit_info_value(value: Any, kind: Any) -> Any:
     """Convert a field of `commitInfo` to the Arrow type `kind`.
 
-    A value of another type is converted to JSON if `kind` is string. Otherwise, it becomes null.
+    If `kind` is string, a value that isn't a string is converted to JSON. If `kind` is another
+    type, a value that doesn't have this type becomes null.
     """
     if value is None:
         return None
