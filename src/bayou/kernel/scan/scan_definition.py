@@ -1,4 +1,4 @@
-"""The definition of a scan."""
+"""The definition of a scan: table version, filter, columns and options."""
 
 from __future__ import annotations
 

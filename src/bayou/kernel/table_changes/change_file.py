@@ -37,7 +37,8 @@ class ChangeFile:
         timestamp: timestamp of the commit, ms since the epoch.
         change_type: change type of all rows; None if the file has the column `_change_type`
             (PROTOCOL.md, Change Data Files).
-        only: deletion vector that lists the rows to include; None to include all rows of the file.
+        only: deletion vector that marks the changed rows; only these rows are read. If None, all
+            rows of the file are read.
 
     Examples:
         >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()

@@ -93,8 +93,8 @@ class ChangePlan:
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
         """Yield all files with rows that a commit changed.
 
-        To limit memory, this method keeps only the commit's `remove` actions, and the `add` actions
-        of the same files.
+        To limit memory, the commit is decoded several times. Only its `remove` actions, and the
+        `add` actions of the same files, are kept in memory.
         """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):

@@ -145,7 +145,8 @@ class MetadataChange:
         renamed: `'old' -> 'new'` for each renamed column.
         dropped: `'name'` of each dropped column.
         widened: `'name': from -> to` for each column with a wider type.
-        other: a description of another change; None if there is none.
+        other: description of another incompatible change, such as other partition columns; None if
+            there is none.
     """
 
     renamed: tuple[str, ...] = ()
@@ -160,7 +161,8 @@ class MetadataChange:
 def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
     """Return the incompatible changes from `old` to `new`.
 
-    Renamed and dropped columns are found only if the table has column mapping.
+    Renamed columns, dropped columns and changes of the partition columns are found only if the
+    table has column mapping.
     """
     before, after = _shape(table, old), _shape(table, new)
     old_columns = dict(_columns(before.schema, (), ""))

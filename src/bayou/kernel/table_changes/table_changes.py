@@ -373,10 +373,10 @@ def read_change_file(
 
 
 def _state_for(state: ScanState, file: ScanFile) -> ScanState:
-    """Return the scan state for a file.
+    """Return a copy of the scan state with the partition columns of a file.
 
-    The file's partition columns are the columns that have a partition value in its `add`. These
-    columns may differ from the table's partition columns.
+    These are the columns for which the `add` of the file has a partition value. They may differ
+    from the partition columns of the table.
     """
     partition_columns = tuple(
         f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values

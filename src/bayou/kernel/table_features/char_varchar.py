@@ -103,10 +103,13 @@ def _strings(array: Any, path: tuple[str, ...]) -> Any:
 
 
 def _sliced_children(array: Any, children: Any) -> Any:
-    """Return the keys or values of a map array, which may be a slice of a larger array.
+    """Return the keys or values of a map array.
+
+    The map array may be a slice of a larger array. pyarrow's attributes `keys` and `items` then
+    have the entries of the larger array.
 
     Args:
-        children: `array.keys` or `array.items`, which aren't sliced.
+        children: `array.keys` or `array.items`.
     """
     if len(array) == 0:
         return children.slice(0, 0)

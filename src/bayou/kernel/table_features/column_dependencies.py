@@ -132,8 +132,8 @@ def check_statistics_columns(
 ) -> None:
     """Check the columns in `delta.dataSkippingStatsColumns` by delta-spark's rules.
 
-    The type of a top-level column must support minimum and maximum. A nested field may have any
-    type.
+    A top-level column must not be a partition column, and its type must support minimum and
+    maximum. A nested field may have any type.
     """
     value = SKIPPING_COLUMNS.read(configuration)
     columns: list[tuple[str, ...]] = []
