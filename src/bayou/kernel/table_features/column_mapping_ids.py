@@ -50,7 +50,7 @@ def with_column_ids(
     Args:
         configuration: the table's properties after the change.
         before: the table's properties before the change; None for a new table.
-        nested_ids: whether elements, keys and values also get ids.
+        nested_ids: whether the elements of arrays, and the keys and values of maps, also get ids.
     """
     try:
         mode = column_mapping_mode(configuration)
@@ -159,9 +159,13 @@ class _IdAssigner:
 
 
 def nested_paths(parent: str, data_type: DataType) -> Iterator[str]:
-    """Yield the paths of the elements, keys and values below `parent`, outermost first.
+    """Yield the paths of array elements, map keys and map values, such as `col-a.value.element`.
 
-    The fields of nested structs are left out: they have their own metadata.
+    Paths through the fields of a struct are left out: the ids of these fields are in their own
+    metadata.
+
+    Args:
+        parent: path of the column, or of the array or map, that has the type `data_type`.
     """
     match data_type:
         case ArrayType():

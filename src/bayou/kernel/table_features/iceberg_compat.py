@@ -106,7 +106,7 @@ def with_required_properties(
 
     Column mapping is enabled only in new and replaced tables. Row tracking, which version 3
     requires, is enabled in all tables. If Iceberg compatibility is being disabled, `iceberg` is
-    removed from the universal formats.
+    removed from `delta.universalFormat.enabledFormats`.
 
     Args:
         before: the table's properties before the change; None for a new table.

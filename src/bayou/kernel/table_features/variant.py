@@ -1,4 +1,7 @@
-"""Validation and preparation of variants for writing (PROTOCOL.md, Variant Data Type)."""
+"""Validates variants before they are written, and converts them to the form that Parquet needs.
+
+See PROTOCOL.md, Variant Data Type.
+"""
 
 from __future__ import annotations
 

@@ -255,10 +255,10 @@ _ALLOWED: Mapping[str, Callable[[str | None, str], bool]] = {
     _MODE: lambda before, after: before in (None, "none") and after == "name",
     "delta.columnMapping.maxColumnId": lambda *_: True,
 }
-"""Properties that a change may set, if the change only enables features.
+"""Table properties that can enable a feature.
 
-The value of each property is a function of the old and the new value of the property. The function
-returns whether this change only enables a feature.
+Each value of the mapping is a function. Its arguments are the old and the new value of the
+property, and it returns whether this change only enables a feature.
 """
 
 

@@ -1,4 +1,4 @@
-"""Post-commit hooks that run in a background thread, so that commits don't wait for them."""
+"""A background thread for slow post-commit hooks, so that commits don't wait for them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _END_SECONDS = 30.0
 class BackgroundHooks:
     """Runs post-commit hooks in a background thread until its `with` block ends.
 
-    All commits of the process submit their hooks to the newest instance. A newer hook replaces a
-    pending hook with the same key.
+    All commits of the process submit their slow hooks to the newest instance (see `run_hooks`). A
+    newer hook replaces a pending hook with the same key.
 
     At its end, the `with` block waits at most 30 seconds for pending hooks. Hooks that are still
     pending after 30 seconds don't run. The hooks of the table's next commit do their work.

@@ -287,7 +287,7 @@ class TransactionBuilder:
         """Add a transaction identifier (`txn` action) to the commit. May be called for several ids.
 
         If the table has already recorded `version` or a higher number for `app_id`, the commit
-        writes nothing, and `already_committed` is true in its result.
+        writes nothing, and its result has `already_committed=True`.
         """
         if not app_id:
             raise ArgumentError(
@@ -378,7 +378,7 @@ class TransactionBuilder:
         return builder
 
     def with_max_retries(self, retries: int) -> TransactionBuilder:
-        """Set the maximum number of retries after other writers commit first; default 200."""
+        """Set how many times a commit is retried if other writers commit first; default 200."""
         if retries < 0:
             raise ArgumentError(
                 f"{self._table}: {retries} isn't a valid number of retries. Use 0 or more.",
