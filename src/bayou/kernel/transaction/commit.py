@@ -4,9 +4,9 @@ A commit is a put-if-absent of the next version. If another writer has committed
 commit of this writer is checked for conflicts, and the following version is tried. If the result of
 a put is unknown, the `txnId` in the commit file shows which writer created the file.
 
-If a write fails, its data files are deleted (`discard_unless_committed`), unless the log may
-reference them. Therefore, `commit_with_retries` records each commit before it is sent to the
-storage. If another writer has committed the version, the record is removed.
+If a write fails, `discard_unless_committed` deletes its data files, unless the log may reference
+them. To know this, each commit is recorded as possible before it is sent to the storage. It is no
+longer possible once another commit has its version.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_fi
 _LOG = logging.getLogger(__name__)
 
 _OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", default=())
-"""One set for each open `discard_unless_committed` block: the `txnId`s of possible commits.
+"""For each open `discard_unless_committed` block, the set of the `txnId`s of possible commits.
 
-A commit is possible if it was sent to the storage, and its version isn't known to have another
-commit.
+A commit is possible from the time that it is sent to the storage, until it is known that another
+commit has its version.
 """
 
 
@@ -53,7 +53,7 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
     """Context manager that calls `discard` if its block fails and nothing can have been committed.
 
     `discard` isn't called if the log may contain a commit of the block. Commit in the thread of the
-    block, because commits of other threads don't count.
+    block: commits in other threads aren't noticed.
 
     If `discard` fails too, its error is logged, and the error of the block is raised. VACUUM
     deletes the remaining files later.
@@ -115,7 +115,7 @@ def report_possible_commit(txn_id: str) -> None:
 
 
 def report_lost_commit(txn_id: str) -> None:
-    """Withdraw the report of a possible commit, because the commit was certainly not written."""
+    """Report to `discard_unless_committed` that a possible commit was certainly not written."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
 
@@ -125,9 +125,9 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""Maximum number of seconds between reading the table and a commit without `_check_gap`.
+"""Number of seconds since the read of the table after which a commit needs `_check_gap`.
 
-After a longer time, log cleanup may have deleted commits, because the retention is short or a clock
+After this time, log cleanup may have deleted commits, because the retention is short or a clock
 is ahead. The table may also have been recreated, or its log replaced by an older copy.
 """
 

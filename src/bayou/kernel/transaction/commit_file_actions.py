@@ -46,8 +46,8 @@ class CommitContents:
 
     Attributes:
         lines: JSON lines of all actions that aren't in `adds`, in order.
-        adds: `add` actions that can't be encoded yet, because each attempt of the commit assigns
-            row ids to them.
+        adds: `add` actions that aren't encoded yet. The commit assigns row ids to them, or reads
+            the high water marks of identity columns from their statistics.
         rows: total number of rows of the added files; None if a file has no `numRecords`.
         small_files: number of added small files by partition. The mapping is empty if the files
             weren't counted.

@@ -186,10 +186,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether an in-commit timestamp in this commit enables in-commit timestamps for the table.
+        """Whether the commit enables in-commit timestamps if it has an in-commit timestamp.
 
-        This is the case if the table exists and has no in-commit timestamps before the commit. The
-        commit must then record its own version and timestamp in the metadata.
+        This is the case if the table exists and in-commit timestamps were disabled before. The
+        metadata of the commit must then contain the commit's version and timestamp.
         """
         return (
             self.read_state is not None
@@ -261,9 +261,10 @@ class CommitLines:
 def update_high_water_marks(
     update: TableUpdate, contents: CommitContents
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
-    """Return the metadata with new high water marks of identity columns, and the commit's tags.
+    """Return the metadata that the commit writes, and the tags of the commit.
 
-    The metadata is None if the commit doesn't change it. The tags are None if there are none.
+    The metadata has the new high water marks of identity columns; None if the commit doesn't change
+    the metadata. The tags are `commitInfo.tags`; None if there are none.
     """
     tags = dict(_row_tracking_tags(update))
     schema = with_high_water_marks(update.schema, update.generated_identity, contents.adds)
@@ -279,7 +280,7 @@ def update_high_water_marks(
 
 
 def _row_tracking_tags(update: TableUpdate) -> Mapping[str, str]:
-    """Return the tag `delta.rowTracking.preserved` if the commit preserves row ids, or no tag."""
+    """Return the tag `delta.rowTracking.preserved` if the commit preserves row ids, else no tag."""
     if update.operation in _PRESERVING_ROW_IDS and update.table_properties.row_tracking:
         return {"delta.rowTracking.preserved": "true"}
     return {}

@@ -53,7 +53,7 @@ class ReadSet:
 
     Attributes:
         whole_table: whether the transaction depends on all live files, as an overwrite does.
-        paths: canonical paths of the files that it read.
+        paths: canonical paths of the files that the transaction read.
         predicates: filters of the transaction's scans, with resolved columns. Only their conditions
             on partition columns are used.
         schema, partition_columns: schema and partition columns of the table.
@@ -79,8 +79,8 @@ class WriteSet:
 
     Attributes:
         protocol, metadata: whether the transaction changes the protocol or the metadata.
-        isolation_level: isolation level of the commit; it determines whether files that a winning
-            commit adds are a conflict.
+        isolation_level: isolation level of the commit. It determines in which cases files that a
+            winning commit adds cause a conflict.
         read_protocol, read_metadata: protocol and metadata of the version that the transaction
             read; None for a new table.
         operation: operation of the transaction; None if unknown.
@@ -291,9 +291,12 @@ def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | N
 
 
 def _any_time(add: AddFile, schema: StructType, columns: Sequence[str]) -> bool:
-    """Whether a file has a timestamp without a time zone in one of the partition columns `columns`.
+    """Whether a `timestamp` partition value of a file is stored without a time zone.
 
     Each reader interprets the timestamp in its own time zone, so the file can match any filter.
+
+    Args:
+        columns: names of the partition columns to check.
     """
     return any(
         lacks_time_zone(add.partition_values.get(physical_name(field)), field.data_type)

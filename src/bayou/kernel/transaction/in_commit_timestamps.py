@@ -1,6 +1,7 @@
 """In-commit timestamps, and the version that enables them (PROTOCOL.md, In-Commit Timestamps).
 
-Each attempt of a commit computes the timestamp again, because it depends on the winning commits.
+Each attempt of a commit computes the timestamp again, because the timestamp depends on the winning
+commits.
 """
 
 from __future__ import annotations

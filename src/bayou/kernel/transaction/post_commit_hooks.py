@@ -45,8 +45,8 @@ HookName: TypeAlias = Literal[
 class PostCommitHook:
     """Maintenance that is due after a commit. The commit is valid even if the hook never runs.
 
-    A hook may run later, or in another process. Hooks may run in any order, but the order of
-    `due_hooks` takes the least time.
+    A hook may run later, or in another process. Hooks may run in any order. They take the least
+    time in the order of `due_hooks`.
 
     Attributes:
         name: `checksum`, `iceberg_metadata`, `checkpoint`, `log_compaction`, `log_cleanup` or
@@ -54,7 +54,8 @@ class PostCommitHook:
         table: path of the table.
         version: the committed version.
         first_version: for a log compaction, the first version to compact.
-        effect: for a checksum, the changes of the commit. If None, they are read from the log.
+        effect: for a checksum, the changes of the commit. If None, the changes are read from the
+            log.
         retention_ms: for a log cleanup, the log retention. If None, the table property is read.
         catalog: the catalog that manages the table; None if no catalog does.
 

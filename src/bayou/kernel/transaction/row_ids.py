@@ -47,8 +47,8 @@ def with_row_ids(
     ids can be above `mark`, because dropping row tracking resets the high water mark. The new high
     water mark is at least the last row id of every file.
 
-    The last row id of a file is unknown if the file has no `numRecords`. This is an error only if
-    the first row id of the file is above `mark`.
+    An `add` without `numRecords` is an error if it has no row ids yet, or if its first row id is
+    above `mark`.
 
     Args:
         mark: high water mark before the commit, -1 if no row ids were assigned.

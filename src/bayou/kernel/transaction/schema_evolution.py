@@ -194,7 +194,7 @@ def merge_schemas(
     merges_int32: bool = False,
     from_parquet_files: bool = False,
 ) -> StructType:
-    """Extend `current` by columns and nested fields that only `incoming` has; these are nullable.
+    """Return `current` with the additional columns and nested fields of `incoming`, as nullable.
 
     Args:
         mapped: whether column mapping is enabled, so that names may contain any character.
@@ -224,9 +224,10 @@ def widening_rule(configuration: Mapping[str, str], mode: AutomaticWidening) -> 
 
 
 def widened_type(current: DataType, incoming: DataType, rule: WideningRule) -> DataType:
-    """Return the type to which `rule` widens a column of type `current`.
+    """Return the type that a column of type `current` gets when rows are written to it.
 
-    Struct fields that only `incoming` has aren't added.
+    The result is `current`, with each part widened to its type in `incoming` if `rule` allows this
+    change. Struct fields that only `incoming` has aren't added.
 
     Args:
         incoming: type of the column in the written rows.
