@@ -27,9 +27,9 @@ def lazy_getattr(
     """Return a `__getattr__` (PEP 562) for a package whose names are defined in other modules.
 
     Args:
-        modules: maps each name of the package to the module that defines the name.
-        replacements: maps a name that the package doesn't have to the name to use instead. The
-            error message for the missing name contains the other name.
+        modules: a mapping from each name of the package to the module that defines this name.
+        replacements: a mapping from names that the package lacks to text for the error message,
+            which says what to use instead.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name

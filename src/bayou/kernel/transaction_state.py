@@ -120,7 +120,7 @@ class TransactionState:
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def for_writer(self, index: int, count: int) -> TransactionState:
-        """Return the state for one of several writers, so that their identity values are distinct.
+        """Return the state for one of several writers that generate distinct identity values.
 
         Args:
             index: index of the writer from 0, unique within the transaction.
@@ -131,8 +131,8 @@ class TransactionState:
     def allows_files_of(self, other: TransactionState) -> bool:
         """Whether this transaction can add data files that were written with the state `other`.
 
-        Both states must have the same columns, physical names and partition columns. The writers of
-        the files must have enforced the CHECK constraints of this transaction's table.
+        Both states must have the same columns, physical names, partition columns and Iceberg
+        compatibility version. `other` must have all CHECK constraints of this transaction's table.
         """
         constraints = column_metadata.check_constraints(other.configuration).items()
         return (

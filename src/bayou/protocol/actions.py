@@ -19,13 +19,13 @@ from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructTy
 
 
 def _always(value: Any) -> Any:
-    """Return a struct field that is written even if it has its default value `value`."""
+    """Return a field with the default `value`; the field is encoded even if it has this default."""
     return msgspec.field(default_factory=lambda: value)
 
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""A 64-bit integer of the log. An action with a number out of range is invalid."""
+"""A 64-bit integer in an action. An action with a number out of this range is invalid."""
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

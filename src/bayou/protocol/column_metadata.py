@@ -77,9 +77,9 @@ def column_defaults(schema: StructType) -> dict[str, str]:
 
 
 def without_defaults(schema: StructType) -> StructType:
-    """Remove the defaults of columns, so that the columns can be added to another table.
+    """Remove the default values of columns, so that the columns can be added to another table.
 
-    New columns with defaults would need the table feature `allowColumnDefaults`.
+    A table that gets columns with default values would need the feature `allowColumnDefaults`.
     """
     keys = (CURRENT_DEFAULT_KEY, _EXISTING_DEFAULT)
     return StructType(
@@ -93,9 +93,9 @@ def without_defaults(schema: StructType) -> StructType:
 
 
 def is_filled_by_writers(field: StructField) -> bool:
-    """Whether writers compute the column's values if the written rows don't have the column.
+    """Whether the written rows may lack the column, because the writer computes its values.
 
-    Writers do this for generated columns, identity columns and columns with a default.
+    This is the case for generated columns, identity columns and columns with a default value.
     """
     keys = (GENERATION_EXPRESSION_KEY, CURRENT_DEFAULT_KEY, IDENTITY_START_KEY)
     return any(key in field.metadata for key in keys)

@@ -46,9 +46,9 @@ from bayou.protocol.schema import StructType
 class Transaction:
     """An atomic change of one table. `TransactionBuilder` creates it.
 
-    Write data files with `write_data`, or step by step with `transform_logical_data`,
-    `get_write_context`, the engine's Parquet writer and `generate_append_actions`, in this or in
-    other processes. Then call `commit` once with all actions.
+    First, write data files in this process or in other processes. Call `write_data`, or call its
+    steps: `transform_logical_data`, `get_write_context`, the engine's Parquet writer and
+    `generate_append_actions`. Then call `commit` once with all actions.
 
     Examples:
         >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
@@ -432,7 +432,7 @@ _COMPACTED_OPERATIONS = frozenset(
 
 @dataclass(slots=True)
 class _CommitProgress:
-    """Contents and attempts of a running commit, for its metrics."""
+    """Contents and attempts of a running commit, from which the commit's metrics are computed."""
 
     contents: CommitContents | None = None
     attempts: Sized = ()
