@@ -20,9 +20,10 @@ _MAGIC = 1681511377
 _NATIVE_MAGIC = 1681511376
 """Magic number of the older native format of deletion vectors.
 
-The number of 32-bit bitmaps follows. Then come the bitmaps in the order of their keys 0, 1, 2, ...;
-the size in bytes is stored before each bitmap. delta-spark reads this format in little-endian
-order; the inline example of PROTOCOL.md is in big-endian order.
+In this format, the magic number is followed by the number of 32-bit bitmaps, and then by the
+bitmaps with the keys 0, 1, 2, ... The size of each bitmap in bytes is stored before the bitmap.
+delta-spark reads this format in little-endian order; the inline example of PROTOCOL.md is in
+big-endian order.
 """
 
 _UUID_CHARACTERS = 20
@@ -199,8 +200,8 @@ def z85_encode(data: bytes) -> str:
 def check_bitmap(bitmap: bytes) -> None:
     """Validate a portable 64-bit Roaring bitmap: every container's header and contents.
 
-    Libraries don't validate the counts in a bitmap. With a wrong count, a library writes out of
-    bounds.
+    Libraries don't validate the counts in a bitmap. If a count is wrong, a library that decodes the
+    bitmap writes to memory that it hasn't allocated.
     """
     try:
         (count,) = struct.unpack_from("<Q", bitmap)

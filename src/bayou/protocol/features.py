@@ -209,7 +209,7 @@ FEATURES: Mapping[str, TableFeature] = {
 """All known features by name."""
 
 _NAMES = {name.lower(): name for name in FEATURES}
-"""Maps the name of each feature in lower case to the name as in the protocol."""
+"""Names of features as in the protocol, by the name in lower case."""
 
 REBASE_COMPATIBLE_FEATURES = frozenset(
     {
@@ -252,9 +252,9 @@ _PREVIEWS: Mapping[str, str] = {
     TIMESTAMP_NTZ_FEATURE: TIMESTAMP_WITHOUT_TIMEZONE,
     GEOSPATIAL: GEOSPATIAL_DEV,
 }
-"""Maps the name of each feature that has a preview to the name of the preview.
+"""Names of preview features, by the name of the final feature.
 
-A protocol may list the feature or its preview.
+A protocol may list the final feature or its preview.
 """
 
 _NEVER_ADDED = frozenset({*_PREVIEWS.values(), COORDINATED_COMMITS_PREVIEW, *REDIRECT_FEATURES})
@@ -484,8 +484,8 @@ def features_in_use(
     """Return the features that a table's metadata uses, and the features that properties request.
 
     A property `delta.feature.<name>` requests a feature. As in delta-spark, upper and lower case of
-    the name are ignored. A feature isn't returned if the protocol or a property has its preview,
-    such as `typeWidening-preview`.
+    the name are ignored. If the protocol or a property has the preview of a feature, such as
+    `typeWidening-preview`, the final feature is returned only if a property requests it.
 
     Args:
         protocol: the table's protocol; None for a new table.

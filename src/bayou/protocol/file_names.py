@@ -191,8 +191,8 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path for `add.path`.
 
-    Non-ASCII letters are encoded, as RFC 2396 requires. `deltalake` also encodes these letters, so
-    its `remove.path` equals this `add.path`. delta-spark doesn't encode these letters.
+    Non-ASCII letters are encoded, as RFC 2396 requires. `deltalake` also encodes these letters in
+    `add.path` and `remove.path`; delta-spark doesn't encode them.
 
     Args:
         path: relative to the table, or absolute.
@@ -271,10 +271,10 @@ def canonical_path(uri: str) -> str:
 
 
 def _as_utf8(path: str) -> str:
-    """Return a decoded path as a string of valid Unicode.
+    """Return a decoded path as a string that can be encoded as UTF-8.
 
-    If the path has bytes that aren't UTF-8, the whole path is percent-encoded, and two NUL
-    characters are put before it.
+    If the path has bytes that aren't UTF-8, the result is two NUL characters, followed by the whole
+    path in percent-encoded form.
     """
     if path.isascii():
         return path
@@ -331,9 +331,9 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _without_scheme(path: str) -> str:
-    """Encode the colons in the first segment of a path.
+    """Percent-encode the colons in the first segment of a relative path.
 
-    Otherwise, a path such as `a:b/c` would be a URI with the scheme `a`.
+    With the colon, a path such as `a:b/c` would be a URI with the scheme `a`.
     """
     first, slash, rest = path.partition("/")
     return first.replace(":", "%3A") + slash + rest
