@@ -110,9 +110,9 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """The scan whose method `prune` selects the files to read from live files.
+        """The scan that selects the files to read; pass live files to its method `prune`.
 
-        `prune` doesn't reconcile actions. Reconcile the actions first, and pass only live files.
+        `prune` doesn't reconcile actions, so the caller must reconcile the actions first.
         """
         return Scan(self._definition)
 

@@ -38,11 +38,13 @@ _WIRE = WireFormat("log slice", 1, _WireSlice)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """A slice of a log: either row groups of a checkpoint file, or live files of the log's tail.
+    """A slice of a log: either row groups of a checkpoint file, or live files of the tail.
+
+    The tail consists of the live files that aren't in the checkpoint's Parquet files.
 
     Attributes:
         split: the row groups of a checkpoint file; None for a slice of the tail.
-        adds: live files of the log's tail as `ADD_TYPE`; None for a slice of a checkpoint file.
+        adds: live files of the tail as `ADD_TYPE`; None for a slice of a checkpoint file.
         estimated_bytes: estimated size of the row groups in storage; 0 for a slice of the tail.
 
     Examples:
@@ -82,7 +84,11 @@ class LogSlice:
 
 
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
-    """Split the files of the log's tail into slices, or into one slice if `max_slices` is None."""
+    """Split the live files that aren't in the checkpoint's Parquet files into slices.
+
+    If `max_slices` is None, there is one slice. Otherwise, each slice has `_TAIL_ROWS` files,
+    except the last slice.
+    """
     if len(adds) == 0:
         return []
     rows = len(adds) if max_slices is None else _TAIL_ROWS

@@ -96,7 +96,7 @@ def exact_double_files(
     Args:
         commits: index of the commit of each element of `adds`, counted from the newest commit (0).
         keys: log-replay key (path and deletion vector id) of each element of `adds`, as a string.
-        all_keys: log-replay keys of all adds and removes of the files in `adds`.
+        all_keys: log-replay keys of all replayed `add` and `remove` actions, including `adds`.
         change: the newest change. If None, the result is empty.
     """
     if change is None:

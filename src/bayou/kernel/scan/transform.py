@@ -215,7 +215,11 @@ def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
 
 
 def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column:
-    """Return the function that computes row ids or row commit versions (Row Tracking)."""
+    """Return the function that computes the row ids or row commit versions of a batch.
+
+    Args:
+        name: name of the metadata column.
+    """
     assert state.row_tracking is not None  # checked by the scan builder
     materialized_name = state.row_tracking[0 if name == ROW_ID else 1]
     base = file.add.base_row_id if name == ROW_ID else file.add.default_row_commit_version

@@ -5,8 +5,8 @@ commit of this writer is checked for conflicts, and the following version is tri
 a put is unknown, the `txnId` in the commit file shows which writer created the file.
 
 If a write fails, `discard_unless_committed` deletes its data files, unless the log may reference
-them. To know this, each commit is recorded as possible before it is sent to the storage. It is no
-longer possible once another commit has its version.
+them. To know this, each commit is recorded as possible before it is sent to the storage. The record
+is removed when it is known that another commit has the same version.
 """
 
 from __future__ import annotations

@@ -186,10 +186,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether the commit enables in-commit timestamps if it has an in-commit timestamp.
+        """Whether in-commit timestamps were disabled in the existing table before this commit.
 
-        This is the case if the table exists and in-commit timestamps were disabled before. The
-        metadata of the commit must then contain the commit's version and timestamp.
+        If this commit has an in-commit timestamp, it then enables in-commit timestamps. Its
+        metadata must contain its version and timestamp. For a new table, the result is False.
         """
         return (
             self.read_state is not None

@@ -214,7 +214,7 @@ class EncodedManifestWriter(ManifestWriterV2):
         """Add entries of an older manifest.
 
         The new manifest gets the partition bounds and the smallest sequence number of the older
-        manifest. These values aren't computed again, although some of its entries are now DELETED.
+        manifest. They aren't computed again, so they also cover the entries that are now DELETED.
         """
         for block in moved.existing:
             if isinstance(block, Block):
