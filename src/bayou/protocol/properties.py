@@ -196,7 +196,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         CHECKPOINT_PROTECTION_BEFORE,
     )
 }
-"""All known properties by key."""
+"""All known table properties. Keys are full property keys, such as `delta.appendOnly`."""
 
 REDIRECT_READER_WRITER = "redirectReaderWriter-preview"
 REDIRECT_WRITER_ONLY = "redirectWriterOnly-preview"
@@ -359,8 +359,8 @@ class TableProperties:
     def auto_compact(self) -> bool:
         """Whether writers compact small files after a commit.
 
-        Every value except `true` means False. A value that delta-spark rejects isn't an error,
-        because another writer may have set it.
+        Only the value `true` enables it. Any other value means False and raises no error, even if
+        delta-spark rejects the value.
         """
         keys = ("delta.autoOptimize", "delta.autoOptimize.autoCompact")
         return any(self.configuration.get(key, "").strip().lower() == "true" for key in keys)
@@ -438,7 +438,7 @@ class Redirect:
     def is_ready(self) -> bool:
         """Whether queries must use the destination of the redirect instead of this table.
 
-        This is the case if the state is `REDIRECT-READY`, or if the property is malformed.
+        True if the state is `REDIRECT-READY`, or if the property is malformed.
         """
         return self.state in ("REDIRECT-READY", "")
 

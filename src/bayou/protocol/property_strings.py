@@ -13,7 +13,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class PropertyValueError(TablePropertyError, ValueError):
-    """An unknown table property, or an invalid value. The kernel adds the table to the message."""
+    """An unknown table property, or an invalid value of one.
+
+    The kernel adds the table's path to the error.
+    """
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message, table="", key=key)
@@ -134,7 +137,10 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def set_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
-    """Return a parser of a comma-separated list that accepts each of `choices` at most once."""
+    """Return a parser of comma-separated lists with values from `choices`.
+
+    The parser rejects other values and duplicates.
+    """
 
     def parse(string: str) -> tuple[str, ...]:
         values = tuple(value.strip() for value in string.split(",")) if string.strip() else ()
@@ -164,7 +170,7 @@ def interval(string: str) -> int | None:
 
 
 def column_list(string: str) -> str | None:
-    """Validate a list of columns with `column_paths`, and return the string unchanged."""
+    """Check a list of columns with `column_paths`; return the string unchanged if it is valid."""
     column_paths(string)
     return string
 

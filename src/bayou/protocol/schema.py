@@ -140,8 +140,8 @@ class StructType:
     def get(self, name: str) -> StructField | None:
         """Return the field with a name; None if there is none.
 
-        If no field has exactly this name, the first field whose name differs only in case is
-        returned.
+        A field with exactly this name takes precedence. Otherwise, the first field that matches
+        when case is ignored is returned.
         """
         folded = None
         for candidate in self.fields:
@@ -242,10 +242,11 @@ _MAX_EXCERPT = 100
 def nested_types(
     data_type: DataType, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], DataType, StructField | None]]:
-    """Yield (path, type, field) for each type that is nested in `data_type`, outermost first.
+    """Yield (path, type, field) for each type nested at any depth in `data_type`, parents first.
 
-    The path of an array's elements ends with `element`, and the paths of a map's entries end with
-    `key` and `value`. For elements, keys and values, the field is None.
+    Each path starts with the argument `path`. Its other elements are the names of struct fields,
+    `element` for array elements, and `key` and `value` for map entries. The item `field` is None
+    for array elements, map keys and map values.
     """
     children: list[tuple[str, DataType, StructField | None]] = []
     match data_type:

@@ -74,9 +74,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.kind == "number"
 
     def is_keyword(self, *keywords: str) -> bool:
-        """Whether the token is one of `keywords`: unquoted words in upper case, or signs.
+        """Whether the token is one of `keywords`, ignoring the case of the token.
 
-        The case of the token is ignored.
+        Args:
+            *keywords: unquoted words in upper case, or signs.
         """
         return self.kind in ("word", "sign") and self.text.upper() in keywords
 
@@ -137,11 +138,11 @@ def _comment_end(sql: str, start: int) -> int | None:
 
 
 def number_text(string: str) -> str:
-    """Return the text of a number without blanks.
+    """Return the text of a number without surrounding blanks.
 
     Raises:
-        ValueError: the string contains an underscore or a character that isn't ASCII, which Python
-            accepts in numbers and Spark doesn't.
+        ValueError: the string contains an underscore or a non-ASCII character. Python accepts both
+            in numbers, but Spark doesn't.
     """
     text = string.strip()
     if "_" in text or not text.isascii():
@@ -229,7 +230,8 @@ class LengthLimit:
 def parse_field(name: str, sql: str) -> StructField:
     """Create a nullable column from its name and its type in SQL.
 
-    If the type contains `char` or `varchar`, the column's metadata stores the SQL.
+    If the type contains `char` or `varchar`, the column's metadata stores the SQL of the type under
+    `__CHAR_VARCHAR_TYPE_STRING`.
 
     Raises:
         SchemaJsonError: the SQL isn't a type.
@@ -425,6 +427,6 @@ class _Parser:
 
 _DEFAULT_SRID = 4326
 _CRS_BY_SRID = {0: "SRID:0", 4326: "OGC:CRS84"}
-"""Coordinate reference systems that Spark knows by a number other than their EPSG code."""
+"""Coordinate reference systems by SRID. Spark reads every other SRID as an EPSG code."""
 
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}

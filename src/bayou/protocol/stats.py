@@ -38,9 +38,9 @@ class FileStatistics:
 def to_json(stats: FileStatistics) -> str:
     """Encode statistics as JSON, for `add.stats`.
 
-    Timestamps are truncated to milliseconds, including maxima; readers add a millisecond to a
-    maximum. A datetime without a time zone is a timestamp_ntz. NaN, infinities, booleans and bytes
-    are left out, because JSON or other readers don't support them as bounds.
+    All timestamps are truncated to milliseconds. Readers therefore add a millisecond to each
+    maximum. A datetime without a time zone is a timestamp_ntz. Bounds that are NaN, infinite,
+    boolean or binary are left out, because JSON or other readers don't support them.
     """
     value: dict[str, Any] = {
         "numRecords": stats.num_records,

@@ -71,8 +71,9 @@ def is_widening(before: DataType, after: DataType) -> bool:
 def is_readable_change(before: DataType, after: DataType) -> bool:
     """Whether values of the type `before` in files can be read as the type `after`.
 
-    In addition to `is_widening`, this allows a change from an integer type to any decimal type that
-    has enough digits for the integers, because other writers make such changes.
+    This includes all changes that `is_widening` allows. It also includes changes from an integer
+    type to a decimal type that can hold all values of the integer type. Other writers make such
+    changes.
     """
     if isinstance(after, DecimalType) and before in _MIN_DIGITS:
         return after.precision - after.scale >= _MIN_DIGITS[before]
