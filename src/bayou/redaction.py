@@ -1,7 +1,7 @@
 """Removal of secrets from text that is displayed or logged.
 
-`without_secrets` is applied to every `BayouError`, and to all output of the command line, but not
-to rows of tables.
+`without_secrets` is applied to every `BayouError` and to all output of the command line. The only
+exception is the rows of tables in the output.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ import re
 from collections.abc import Iterable
 
 HIDDEN = "***"
-"""Replacement of a secret."""
+"""Text that replaces a secret."""
 
 _MIN_SECRET_LENGTH = 4
-"""Shorter values of `secrets` aren't masked, because masking them would garble the text."""
+"""Minimum length of a masked value of `secrets`. Masking shorter values would garble the text."""
 
 _LONG_SECRET_LENGTH = 12
-"""Values of this length are masked inside words too. Shorter ones, such as `test`, may be words."""
+"""Minimum length of a secret that is also masked inside words; shorter ones may be common words."""
 
 _START = r"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))"
 _END = r"(?![^\W_])"
-"""Boundaries of a word of letters and digits; an escape such as `%3D` or `\\n` isn't part of it."""
+"""`_START` and `_END` match the boundaries of a word, which consists of letters and digits.
+
+An escape such as `%3D` or `\\n` isn't part of a word.
+"""
 
 _NAME = (
     r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
@@ -121,7 +124,8 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """Mask passwords in URLs, values of settings such as `password`, and the values in `secrets`.
 
     Args:
-        secrets: secret values, such as values of storage options. Very short ones are ignored.
+        secrets: secret values, such as values of storage options. Values of fewer than 4 characters
+            are ignored.
 
     Example:
         >>> without_secrets("can't reach http://bob:hunter2@host:9000/")
@@ -135,7 +139,7 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def without_values(text: str, secrets: Iterable[str]) -> str:
-    """Mask secret values. A short value is masked only where it is a whole word.
+    """Mask secret values. A value of fewer than 12 characters is masked only as a whole word.
 
     Example:
         >>> without_values("the latest test", ["test"])

@@ -1,11 +1,11 @@
 """Variants: binary form and JSON (PROTOCOL.md, Variant Data Type; Parquet's Variant Encoding).
 
 This module encodes variants, and converts them from and to JSON like Spark's `parse_json` and
-`to_json`. It also splits encoded objects into their fields, which is needed to reassemble shredded
-variants. Invalid data raises a `VariantError`.
+`to_json`. It also splits encoded objects into their fields; readers need this to reassemble
+shredded variants. Invalid data raises a `VariantError`.
 
-A JSON number becomes an integer or a decimal if it has no exponent and not too many digits,
-otherwise a double. An encoded object has its fields in the order of their names.
+A JSON number without an exponent becomes an integer or a decimal if it has at most 38 digits. Every
+other JSON number becomes a double. The fields of an encoded object are sorted by name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NUMBERS: Mapping[str, tuple[int, str]] = {
     "timestamp_ntz_nanos": (19, "<q"),
 }
 _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
-"""Maximum digits, type id and width in bytes of each decimal type."""
+"""The decimal types of the encoding, each as (maximum digits, type id, width in bytes)."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAX_DIGITS = 38
@@ -167,7 +167,12 @@ def array(elements: Sequence[bytes]) -> bytes:
 
 
 def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
-    """Encode an object from its encoded values; `ids` has the id of each field name."""
+    """Encode an object from its fields.
+
+    Args:
+        fields: the encoded value of each field.
+        ids: the id of each field name in the variant's metadata.
+    """
     names = sorted(fields, key=str.encode)
     missing = next((name for name in names if name not in ids), None)
     if missing is not None:
@@ -189,7 +194,11 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
 
 
 def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
-    """Split an encoded object into encoded values by field name; `ids` comes from `field_ids`."""
+    """Split an encoded object into a dict of encoded values by field name.
+
+    Args:
+        ids: the id of each field name, as returned by `field_ids`.
+    """
     if not value or value[0] & 3 != _OBJECT:
         raise VariantError("the field `value` of a shredded object isn't an object")
     head = value[0] >> 2
@@ -399,7 +408,7 @@ def _header(type_id: int) -> bytes:
 def _offsets(values: Sequence[bytes]) -> tuple[bytes, int]:
     """Return the encoded offsets of `values`, and the width of one offset in bytes.
 
-    The offsets are the start of each value, and the end of the last value.
+    There is one offset for the start of each value, followed by one for the end of the last value.
     """
     position, positions = 0, [0]
     for value in values:

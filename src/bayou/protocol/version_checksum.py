@@ -31,16 +31,17 @@ _SIZE_BINS: tuple[int, ...] = (
         )
     ),
 )
-"""Lower bounds of the bins of a new histogram, in bytes, as in delta-spark."""
+"""Lower bounds in bytes of the bins of a new file size histogram, as in delta-spark."""
 
 _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2_147_483_647)
-"""Lower bounds of the bins by number of deleted rows (Deleted Record Counts Histogram Schema)."""
+"""Lower bounds of the bins of a new histogram of deleted rows per file, as in PROTOCOL.md."""
 
 
 class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Distribution of the sizes of live files (PROTOCOL.md, File Size Histogram Schema).
 
-    Each bin is a range of file sizes, and has the number and the total size of its files.
+    Each bin covers a range of file sizes. It stores the number of files in this range and their
+    total size.
     """
 
     sorted_bin_boundaries: tuple[int, ...]
@@ -76,10 +77,10 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Distribution of the deleted rows per live file.
+    """Distribution of the number of deleted rows per live file.
 
-    Each bin is a range of numbers of deleted rows, and has the number of its files (PROTOCOL.md,
-    Deleted Record Counts Histogram Schema).
+    Each bin covers a range of numbers of deleted rows, and stores the number of files in this range
+    (PROTOCOL.md, Deleted Record Counts Histogram Schema).
     """
 
     deleted_record_counts: tuple[int, ...] = (0,) * len(_DELETED_BINS)
@@ -111,12 +112,11 @@ class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, re
 class VersionChecksum(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """The fields of a `.crc` file, without the list of all files. Missing fields are None.
+    """The fields of a `.crc` file, except for the list of all files. Missing fields are None.
 
     Attributes:
-        num_metadata, num_protocol: always 1.
-        metadata, protocol: metadata and protocol of the version. Checksums of old writers lack
-            them.
+        num_metadata, num_protocol: number of metadata and protocol actions; always 1.
+        metadata, protocol: metadata and protocol of the version; None in checksums of old writers.
         in_commit_timestamp_opt: ms since the epoch; None if the table has no in-commit timestamps.
         num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt:
             statistics of the deletion vectors.

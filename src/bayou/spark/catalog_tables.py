@@ -34,7 +34,8 @@ class NamedTable:
     """The name of a Delta table and its location, as resolved by the session catalog.
 
     Attributes:
-        path: the table's location, or the catalog's default location if the table doesn't exist.
+        path: the table's location. If the table doesn't exist, the location that the catalog would
+            choose for it.
         exists: whether the catalog has the table; always true for path names.
         is_path: whether the name is a path name (``delta.`/path` ``).
     """
@@ -48,8 +49,8 @@ class NamedTable:
         """Create a catalog table with this name for the existing Delta table at `path`.
 
         Raises:
-            StorageError: the catalog doesn't accept the table. The message says that the data is
-                already written to `path`, so that the user doesn't write it again.
+            StorageError: the catalog doesn't accept the table. The message asks the user not to
+                write the rows again, because `path` already contains them.
         """
         location = literal_sql(path)
         try:
@@ -68,9 +69,10 @@ class NamedTable:
             ) from error
 
     def is_at(self, location: str | None) -> bool:
-        """Whether a location in a statement is the table's location.
+        """Whether the location in a statement is this table's location; True if `location` is None.
 
-        True if the statement has none. `s3a://` and `s3://` are equal, as are `file:/a/` and `/a`.
+        The comparison ignores different spellings, such as `s3a://` and `s3://`, or `file:/a/` and
+        `/a`.
         """
         return location is None or _comparable(location) == _comparable(self.path)
 
@@ -95,11 +97,11 @@ class NamedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """The metadata of a table in the session's catalog, except for its name and location.
+    """The metadata that Bayou writes to the session catalog for a table.
 
     Attributes:
         columns: the columns, with their comments.
-        comment: the table's comment.
+        comment: the table's comment; None leaves the comment in the catalog unchanged.
         properties: the table's properties.
     """
 
@@ -108,13 +110,13 @@ class CatalogEntry:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, spark: Any, name: str, path: str) -> None:
-        """Create or update the entry of a table in the session's catalog.
+        """Create or update the session catalog's entry for a table.
 
-        An existing entry keeps its other properties: those whose keys aren't in
-        `self.properties`.
+        If the catalog already has the table, its properties with other keys stay unchanged.
 
         Args:
-            name: the table's name, such as `database.table`; each part is quoted if necessary.
+            name: the table's name, such as `database.table`. The caller has quoted parts that need
+                backticks.
             path: the table's location.
 
         Raises:
@@ -157,7 +159,7 @@ _RESERVED = frozenset(
         "table_type",
     }
 )
-"""Table properties that Spark's SQL statements can't set."""
+"""Keys of table properties that Spark's SQL statements can't set."""
 
 
 def _check_entry(table: CatalogTable, name: str, path: str) -> None:
@@ -188,9 +190,9 @@ def _comparable(path: str) -> str:
 
 
 def read(request: TableReadRequest) -> Any:
-    """Handler of the hook `table`: return the DataFrame of a Delta table in the session's catalog.
+    """Handler of the hook `table`: return the DataFrame of a Delta table in the session catalog.
 
-    Returns NotImplemented if the catalog has no Delta table with the name.
+    Returns NotImplemented if the catalog has no Delta table with the requested name.
     """
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
@@ -201,7 +203,7 @@ def read(request: TableReadRequest) -> Any:
 
 
 def _with_name(spark: Any, frame: Any, name: str) -> Any:
-    """Make the columns of a table's DataFrame available under the table's name, as in `db.t.id`.
+    """Qualify the columns of a table's DataFrame with the table's name, so that `db.t.id` works.
 
     Under Spark Connect, the DataFrame is returned unchanged.
     """
@@ -219,15 +221,18 @@ _SESSION_CATALOG = "spark_catalog"
 
 
 def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTable | None:
-    """Return the `NamedTable` for a name in the session's catalog, or None.
+    """Return the `NamedTable` for a name in the session catalog.
 
-    Returns None for a view, a table of another format or of another catalog, a name in a schema
-    that doesn't exist, and a malformed name.
+    If no table or view has the name, the result has `exists=False`. The result is None in these
+    cases:
+
+    - The name is malformed, or its schema doesn't exist.
+    - The name belongs to a view, to a table of another format, or to another catalog.
 
     Args:
-        behind_views: whether to ignore temporary views. If true, and a temporary view has the
-            (unqualified) name, the name is resolved to a table in the current schema. DataFrame
-            methods that create tables resolve names in this way.
+        behind_views: whether an unqualified name that belongs to a temporary view is resolved to a
+            table in the current schema. DataFrame methods that create tables resolve names in this
+            way.
     """
     table: CatalogTable | ConnectCatalogTable
     try:
@@ -260,7 +265,7 @@ def _catalog(spark: Any, table: CatalogTable | ConnectCatalogTable) -> str:
 
 
 def why_unusable(spark: Any, name: str) -> str:
-    """Return the error message for a name that `named_table` can't resolve."""
+    """Return the error message for a name for which `named_table` returns None."""
     try:
         table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
         schema, catalog = table.database, _catalog(spark, table)
@@ -289,10 +294,10 @@ def table_type(spark: Any, name: str) -> str:
 
 
 def refresh_columns(spark: Any, name: str, path: str) -> None:
-    """Update the columns of a catalog entry to the table's schema.
+    """Update the columns of a catalog table to the current schema of the Delta table at `path`.
 
-    Does nothing under Spark Connect. An error is logged and not raised, because the table has
-    already changed, and reads and writes don't use the columns in the catalog.
+    Does nothing under Spark Connect. An error is logged and not raised: the table has already
+    changed, and no read or write depends on the columns in the catalog.
     """
     if not is_classic(spark):
         return

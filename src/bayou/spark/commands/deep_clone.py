@@ -16,10 +16,10 @@ _LOCAL_BYTES = 256 << 20
 
 
 def copy_function(spark: Any, engine: Engine, table: str) -> CopyFiles | None:
-    """Return a function that copies files in the driver or on executors.
+    """Return a function that copies the files of a deep clone.
 
-    The returned function uses executors if the total size of the files is above a limit. The result
-    is None under Spark Connect: the caller must then copy all files in the driver.
+    The function copies in the driver, or on executors if the total size of the files exceeds a
+    limit. Under Spark Connect, None is returned, and the caller must copy the files in the driver.
     """
     if not is_classic(spark):
         return None

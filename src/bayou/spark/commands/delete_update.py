@@ -58,8 +58,8 @@ ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics | None:
     """Delete the rows that match a condition, and commit; see `DeltaTable.delete`.
 
-    If the table's log has the session's `txnAppId` with the same or a higher `txnVersion`,
-    the table already contains this DELETE. The function then changes nothing and returns None.
+    Returns None without a change if this DELETE is already in the table: the table's log contains
+    the session's `txnAppId` with the same or a higher `txnVersion`.
     """
     return target.commit_once(lambda snapshot: _delete(target, snapshot, condition))
 
@@ -69,8 +69,8 @@ def run_update(
 ) -> UpdateMetrics | None:
     """Update the rows that match a condition, and commit; see `DeltaTable.update`.
 
-    If the table's log has the session's `txnAppId` with the same or a higher `txnVersion`,
-    the table already contains this UPDATE. The function then changes nothing and returns None.
+    Returns None without a change if this UPDATE is already in the table: the table's log contains
+    the session's `txnAppId` with the same or a higher `txnVersion`.
     """
     if not values:
         raise ArgumentError("set: no column is set. Set at least one column.", argument="set")
@@ -150,7 +150,7 @@ def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
 
 
 class _FileTask(Protocol[ItemT_contra]):
-    """Interface of the kernel's tasks that change rows of files, such as `MatchedRowsTask`."""
+    """Interface of the kernel's tasks that change rows in data files, such as `MatchedRowsTask`."""
 
     def for_writer(self, index: int, count: int) -> Self: ...
     def run(self, engine: Engine, items: Iterable[ItemT_contra], /) -> RowChanges: ...
@@ -163,11 +163,11 @@ def _run(
     size: Callable[[ItemT], int],
     sizes_to_read: Iterable[int],
 ) -> RowChanges:
-    """Run a kernel task that changes rows of files, in the driver or on executors.
+    """Run a kernel task that changes rows in data files, in the driver or on executors.
 
     Args:
         items: the input of the task; each item describes one file.
-        size: returns the size of an item's file in bytes.
+        size: function that returns the size in bytes of an item's file.
         sizes_to_read: sizes of the files that the task reads, in bytes. If their sum is small, the
             task runs in the driver.
     """
@@ -304,10 +304,9 @@ def _matching(target: TargetTable, rows: Any, condition: RowExpression) -> Any:
 def _record_own_reads(
     target: TargetTable, snapshot: Snapshot, operation: RowOperation, rows: Any
 ) -> None:
-    """Record the rows of the target table that subqueries of the command read.
+    """Record in the transaction which rows of the target table the command's subqueries read.
 
-    They are recorded in the transaction. A concurrent commit that changes such rows then conflicts
-    with the command.
+    If a concurrent commit changes such rows, it conflicts with the command.
     """
     check_version_read(target, snapshot, rows)
     for predicate in rows_read(rows, snapshot):

@@ -43,14 +43,14 @@ from bayou.spark.types import from_spark
 from bayou.spark.write.self_reads import rows_read, snapshot_read
 
 _MIN_ROWS_PER_TASK = 200_000
-"""Minimum number of source rows of a task that inserts rows."""
+"""Minimum number of rows to insert per task. If there are fewer rows, one task inserts them."""
 
 
 def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics | None:
     """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`.
 
-    If the table's log has the session's `txnAppId` with the same or a higher `txnVersion`,
-    the table already contains this MERGE. The function then changes nothing and returns None.
+    Returns None without a change if this MERGE is already in the table: the table's log contains
+    the session's `txnAppId` with the same or a higher `txnVersion`.
     """
     started = time.perf_counter()
     request = replace(request, automatic_widening=automatic_widening(target.spark))
@@ -116,7 +116,7 @@ def _merge(
 def _with_table_name(
     request: MergeRequest, source: Any, schemas: Sequence[StructType]
 ) -> MergeRequest:
-    """Make the name of a source table the source's alias if a struct column has the same name.
+    """Set the source alias to the source table's name if a struct column has the same name.
 
     As in Spark, `s.a` is then the column `a` of the table `s`, not the field `a` of the column `s`.
     """
@@ -142,7 +142,7 @@ def source_alias(source: Any) -> str | None:
 def _run_on_executors(
     target: TargetTable, operation: MergeOperation, rows: MergeSource, files: Sequence[ScanFile]
 ) -> MergeResult:
-    """Change the matched rows of the target's files in a Spark job, then insert unmatched rows."""
+    """Change the matched rows of `files` in a Spark job, then insert the unmatched source rows."""
     spark = target.spark
     source = spark.sparkContext.broadcast(rows)
     tasks = number_of_tasks(spark)
@@ -199,13 +199,13 @@ def _run_on_executors(
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """Changes and inserts rows in Spark tasks. Spark sends the worker to the tasks by pickling it.
+    """Changes and inserts rows in Spark tasks. Spark pickles the worker to send it to the tasks.
 
     Attributes:
         task: the serialized `MergeTask`.
         source: the broadcast variable that contains the `MergeSource`.
-        writers: total number of tasks that write. The tasks need it to assign distinct identity
-            values.
+        writers: total number of tasks that write. The tasks need this number to assign distinct
+            identity values.
     """
 
     task: bytes
@@ -228,7 +228,10 @@ class _Worker:
 
 
 def _split_rows(rows: BitMap64, max_parts: int) -> list[BitMap64]:
-    """Split row numbers into at most `max_parts` sets for the tasks of an insert."""
+    """Split the indexes of the source rows to insert into at most `max_parts` sets.
+
+    Each set is the input of one task.
+    """
     count = max(1, min(max_parts, len(rows) // _MIN_ROWS_PER_TASK))
     step = -(-len(rows) // count)
     return [rows[first : first + step] for first in range(0, len(rows), step)]

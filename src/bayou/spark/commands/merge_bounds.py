@@ -1,9 +1,9 @@
-"""Predicates to prune files and find conflicts if Spark evaluates a DELETE, UPDATE or MERGE.
+"""Predicates on target rows for a DELETE, UPDATE or MERGE that Spark evaluates.
 
-A condition that only Spark can evaluate may have conjuncts that the kernel supports. The kernel
-uses these conjuncts to prune files and to check for conflicts with concurrent commits. The minimum
-and maximum keys of a large source are computed while Spark reads the source. They are known
-before the conflict check, but only after the files have been pruned.
+If only Spark can evaluate a condition, the kernel may still support some of its conjuncts. The
+kernel uses these conjuncts to prune files and to check for conflicts with concurrent commits. The
+minimum and maximum join keys of a large MERGE source are computed while Spark reads the source. The
+kernel uses them only for the conflict check, because the files have already been pruned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from bayou.spark.expressions.session_semantics import matches_session, session_m
 from bayou.spark.target_table import TargetTable
 
 _MAX_IN_VALUES = 100
-"""Maximum length of an IN list in a Spark plan. A plan contains several copies of the list."""
+"""Maximum length of an IN list in a Spark plan, which contains several copies of the list."""
 _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 """Types whose values Python, Spark and the kernel compare in the same way in every session."""
 
@@ -51,7 +51,10 @@ _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 def kernel_predicate(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
-    """Return the AND of the conjuncts that the kernel can evaluate; None if there are none."""
+    """Return the AND of the conjuncts of `condition` that the kernel can evaluate.
+
+    Returns None if the kernel can evaluate no conjunct.
+    """
     view = target.view
     if condition is None or (view is not None and not view.keeps_names):
         return None
@@ -83,14 +86,16 @@ class TargetRowPredicates:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that the join condition compares with target columns."""
+        """Names of the source columns that the join condition compares with target columns."""
         return self._rows.bounded_columns
 
     def from_keys(self, source: Any) -> Predicate | None:
-        """Derive a predicate from the join keys in `source`; None if no target row can be excluded.
+        """Derive a predicate from the merge's conditions and the join keys in `source`.
 
-        If `source` is None, the keys are unknown, and the predicate follows only from the merge's
-        conditions.
+        Returns None if no target row can be excluded.
+
+        Args:
+            source: a DataFrame with the source rows. If None, only the conditions are used.
         """
         keys = None
         if source is not None and self._rows.key_columns:
@@ -99,18 +104,21 @@ class TargetRowPredicates:
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
     def from_bounds(self, bounds: MergeSource) -> Predicate | None:
-        """Derive a predicate from the minimum and maximum of the join keys (`SourceBounds.rows`).
+        """Derive a predicate from the merge's conditions and from the bounds of the join keys.
 
         Returns None if no target row can be excluded.
+
+        Args:
+            bounds: the result of `SourceBounds.rows`.
         """
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
 
 def spark_filter(predicate: Predicate | None) -> Any:
-    """Convert a predicate that skips files to a Spark Column; None if it can't be converted.
+    """Convert a predicate on target rows to a Spark Column; None if it can't be converted.
 
-    The Column can be true for more rows than the predicate, because parts that can't be converted
-    are omitted.
+    Operands of AND that can't be converted are omitted. The Column may therefore be true for more
+    rows than the predicate.
     """
     match predicate:
         case And(operands):
@@ -145,7 +153,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def _kernel_conjuncts(
     spark: Any, condition: RowExpression, schemas: Sequence[StructType]
 ) -> list[Predicate]:
-    """Return the conjuncts of `condition` that kernel and session evaluate to the same result."""
+    """Return the conjuncts of `condition` for which kernel and session give the same result."""
     parts = condition.conjuncts
     if session_matches_kernel(spark, schemas):
         return [part for part in parts if inexact_function(part) is None]
@@ -189,13 +197,14 @@ class SourceBounds:
         return columns
 
     def rows(self, computed: Sequence[Any]) -> MergeSource:
-        """Create three rows with the bounds of the source.
+        """Return a `MergeSource` of three rows that represents the bounds of the source.
 
-        The first row has the minimum of each column, the second row the maximum. The third row has
-        NULL for columns that contain NULL, and the minimum for other columns.
+        The first row contains the minimum of each column, and the second row the maximum. The third
+        row contains NULL for each column that contains NULL, and the minimum for every other
+        column.
 
         Args:
-            computed: the results of `aggregates`.
+            computed: the values of the Columns that `aggregates` returns.
         """
         schema = to_arrow_schema(self.columns)
         arrays = []

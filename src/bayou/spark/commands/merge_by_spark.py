@@ -58,7 +58,7 @@ from bayou.spark.write.self_reads import rows_read
 _CHECKPOINT_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
 _MAX_ATTEMPTS = 4
-"""Maximum number of attempts. An attempt fails if an executor dies and a checkpoint is lost."""
+"""Maximum number of attempts. A MERGE is retried if an executor dies and a checkpoint is lost."""
 _PRESENT = f"{INTERNAL}source"
 _VALUE = f"{INTERNAL}value_"
 
@@ -69,8 +69,8 @@ def merge_by_spark(
     """Merge a DataFrame's rows into a table, and commit.
 
     Args:
-        snapshot: the version to merge into. If the source or a subquery has read a later version
-            of the table, the merge is based on that version.
+        snapshot: the version to merge into. If the source or a subquery reads a later version of
+            the table, the rows are merged into that version instead.
         started: start of the MERGE, from `time.perf_counter`.
     """
     return run_at_version_read(
@@ -119,8 +119,10 @@ def merge_deterministic_source(
         target: a table in a classic session.
         source: a DataFrame that has the same rows each time Spark computes it.
         definition: the MERGE, with conditions and values as SQL strings.
-        counter: application id of a transaction identifier. The commit increases the version of
-            this identifier by 1.
+        transaction_ids: versions of transaction identifiers by application id. The commit sets
+            them.
+        counter: application id of another transaction identifier. The commit increases the version
+            of this identifier by 1.
     """
     started = time.perf_counter()
     return run_at_version_read(
@@ -160,10 +162,11 @@ def _merge(
     """Merge a DataFrame's rows, and commit.
 
     Args:
-        checkpoint_small: whether to store a small source with `DataFrame.localCheckpoint`. The keys
-            of the stored rows are used to skip files.
+        checkpoint_small: whether to store a small source with `DataFrame.localCheckpoint`. The join
+            keys of the stored rows are used to skip files.
         checkpoint_large: whether to store a large source with `DataFrame.localCheckpoint`. This is
-            necessary if the source isn't deterministic, because Spark can compute it several times.
+            necessary if the source isn't deterministic, because Spark can compute the source
+            several times.
     """
     columns = from_spark(source.schema, table="the source of the merge")
     merge_plan = check_merge(snapshot, columns, request.definition.without_expressions())
@@ -250,9 +253,9 @@ class _Plan:
         """Create a plan.
 
         Args:
-            hidden: columns of the table that have another name in the target's rows. A key is the
-                name in the table, and its value the name in the rows; see
-                `TargetView.hidden_columns`.
+            hidden: for each column that has another name in the DataFrame of target rows than in
+                the table: the name in the table, and the name in the DataFrame (see
+                `TargetView.hidden_columns`).
         """
         self._merge = merge
         self._request = request
@@ -272,8 +275,8 @@ class _Plan:
     def check_expressions(self, target: Any, source: Any) -> None:
         """Raise `PredicateError` if a condition or value isn't allowed in a MERGE.
 
-        It must be possible to compute a condition or value from one target row and one source row.
-        For example, aggregate functions aren't allowed. A condition must also be deterministic.
+        A condition or value must be computable from one target row and one source row. For example,
+        aggregate functions aren't allowed. A condition must also be deterministic.
         """
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
@@ -376,10 +379,10 @@ class _Plan:
         )
 
     def _row_hash(self) -> Any:
-        """Return a deterministic hash, which selects the task that writes a new row.
+        """Return a deterministic hash of a new row. The hash selects the task that writes the row.
 
-        If an executor dies, Spark computes a part of the rows again. If their hash changed, rows
-        would go to other tasks than before, and be lost or written twice.
+        If an executor dies, Spark computes some rows again. With a different hash, these rows would
+        go to other tasks than before. They would then be lost or written twice.
         """
         if self._partitions and self._assigned_names.issuperset(self._partitions):
             values = [self._value(name) for name in self._partitions]
@@ -405,7 +408,7 @@ class _Plan:
         return frozenset(name for action in self.actions for name in action.columns)
 
     def _first_clause(self, kind: ClauseKind) -> Any:
-        """For each row, return the index of the clause of type `kind` that applies; -1 if none."""
+        """Return, for each row, the index of the clause of type `kind` that applies; -1 if none."""
         numbers = [n for n, c in enumerate(self._request.clauses) if c.kind == kind]
         cases: Any = F
         for number in numbers:
@@ -468,8 +471,9 @@ class _Plan:
     def _resolved(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
         """Resolve ambiguous column names in an expression of a clause.
 
-        A name is ambiguous if both target and source have a column of this name. In a NOT MATCHED
-        clause, it refers to the source. In a NOT MATCHED BY SOURCE clause, it refers to the target.
+        A name is ambiguous if both the target and the source have a column of this name. In a NOT
+        MATCHED clause, the name refers to the source. In a NOT MATCHED BY SOURCE clause, the name
+        refers to the target.
         """
         side = self._sides.get(kind)
         if side is None or expression.is_default:
@@ -494,5 +498,5 @@ class _Plan:
 
 
 def _has_hash(data_type: DataType) -> bool:
-    """Whether Spark can hash values of a type: the type contains no map and no variant."""
+    """Whether Spark can hash values of a type: it neither is nor contains a map or variant."""
     return not contains_type(data_type, lambda t: isinstance(t, MapType) or t == VARIANT)
