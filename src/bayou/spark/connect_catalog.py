@@ -13,10 +13,11 @@ from bayou.spark.session.settings import conf_flag
 
 
 class ConnectCatalogTable:
-    """A table name in the server's session catalog; the table need not exist.
+    """The name of a table in the session catalog of a Spark Connect server.
 
-    Has the read-only methods of `bayou.spark.jvm.catalog.CatalogTable`. These methods send
-    requests to the server, and raise `PySparkException` if the server refuses the name.
+    The table need not exist. The class has the read-only methods of
+    `bayou.spark.jvm.catalog.CatalogTable`. They send requests to the server, and raise
+    `PySparkException` if the server rejects the name.
 
     Attributes:
         catalog, database, table: the parts of the name; catalog and database are None if the name
@@ -38,7 +39,7 @@ class ConnectCatalogTable:
         return self._exists
 
     def default_location(self) -> str:
-        """The location that the catalog would choose for a new table of this name."""
+        """Return the location that the catalog would choose for a new table of this name."""
         catalog = self._spark.catalog
         database = catalog.getDatabase(self.database or catalog.currentDatabase())
         case_sensitive = conf_flag(self._spark, "spark.sql.caseSensitive")

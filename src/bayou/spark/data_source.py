@@ -26,16 +26,19 @@ from bayou.spark.write import WriteOptions
 from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
 
 _PARTIAL_READS = ("filter", "versionasof", "timestampasof", "readchangefeed", "readchangedata")
-"""Read options that select some of a table's rows, or an earlier version. A write with one of these
-options is an error. For an INSERT into a view, Spark passes the options of the view's read to the
-writer. Without the error, INSERT OVERWRITE would delete rows that the view doesn't show."""
+"""Read options, in lower case, that select some of a table's rows, or an earlier version.
+
+A write with one of these options is an error. The reason is an INSERT into a view whose rows were
+read with such an option: Spark passes the option to the writer. INSERT OVERWRITE would delete rows
+that the view doesn't show.
+"""
 
 
 class DeltaDataSource(DataSource):
     """Reads and writes Delta tables by path.
 
-    Spark calls `schema` in one process. For each query, it then calls `reader` in another process,
-    on a pickled copy of this object. All copies read the version that `schema` opened.
+    Spark calls `schema` in one process. For each query, Spark then calls `reader` in another
+    process, on a pickled copy of this object. All copies read the version that `schema` has read.
     """
 
     _pinned: PinnedVersion | None = None

@@ -10,7 +10,7 @@ from bayou.protocol.sql import quote_identifier, string_literal
 def type_sql(data_type: types.DataType) -> str:
     """Return a type as SQL.
 
-    The name of a nested field is in backticks. `NOT NULL` and the comment of the field are kept.
+    Nested fields are written with their names in backticks, `NOT NULL` and their comments.
     """
     match data_type:
         case types.StructType(fields=fields):
@@ -32,5 +32,5 @@ def _field_sql(field: types.StructField) -> str:
 
 
 def literal_sql(text: str) -> str:
-    """Return a string as an SQL literal; escape `${name}`, which Spark would substitute."""
+    """Return a string as a SQL literal; escape `${name}`, which Spark would substitute."""
     return string_literal(text).replace("${", "$\\{")

@@ -48,11 +48,13 @@ class MergeRequest:
     """A MERGE whose conditions and values are SQL strings or Columns.
 
     Attributes:
+        on: the join condition.
         schema_evolution: whether new source columns are added to the table.
-        automatic_widening: see `MergeDefinition`.
-        default_aliases: aliases of target and source in `definition`, if the user has set none.
+        automatic_widening: the type changes that schema evolution may make.
         write_parameters: if set, the table's history shows the operation WRITE with these
-            parameters; used by REPLACE USING and REPLACE ON.
+            parameters. REPLACE USING and REPLACE ON set them.
+        default_aliases: default aliases of target and source. `definition` uses each of them if the
+            user hasn't set the alias.
     """
 
     on: RowExpression
@@ -66,7 +68,7 @@ class MergeRequest:
 
     @classmethod
     def of(cls, definition: MergeDefinition) -> MergeRequest:
-        """Create a request from the kernel's definition, which has SQL strings as expressions."""
+        """Create a request from the kernel's `MergeDefinition`, whose expressions are SQL."""
 
         def sql(expression: Any) -> RowExpression:
             return RowExpression(str(expression))
@@ -94,7 +96,7 @@ class MergeRequest:
         return replace(self, clauses=(*self.clauses, clause))
 
     def with_expressions(self, convert: Callable[[RowExpression], RowExpression]) -> MergeRequest:
-        """Return a copy in which `convert` has replaced each condition and value."""
+        """Return a copy in which `convert` has replaced each condition and each value."""
         clauses = (
             replace(
                 clause,
@@ -108,9 +110,10 @@ class MergeRequest:
         return replace(self, on=convert(self.on), clauses=tuple(clauses))
 
     def with_default_aliases(self, target: StructType, source: StructType) -> MergeRequest:
-        """Return a copy whose default aliases aren't names of columns.
+        """Return a copy whose default aliases differ from all column names.
 
-        Without an alias of the user, `source.a` is the field `a` of a column `source`, as in Spark.
+        If the user has set no alias, `source.a` then means the field `a` of a column `source`, as
+        in Spark.
         """
         used = [*target.names, *source.names, self.target_alias or "", self.source_alias or ""]
         of_target, of_source = self.default_aliases
@@ -119,7 +122,7 @@ class MergeRequest:
 
     @property
     def definition(self) -> MergeDefinition:
-        """The kernel's definition of the MERGE, with all conditions and values as strings."""
+        """The same MERGE for the kernel, with all conditions and values as strings."""
         of_target, of_source = self.default_aliases
         return MergeDefinition(
             on=self.on.display_string,
@@ -169,11 +172,11 @@ class MergeRequest:
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
-        """Under Spark Connect, check that the client can evaluate all conditions and values.
+        """Check that the client of Spark Connect can evaluate all conditions and values.
 
         Raises:
-            PredicateError: with the session's settings, Spark's result for an expression may differ
-                from the kernel's result.
+            PredicateError: with the session's settings, the kernel's result for an expression may
+                differ from Spark's result.
         """
         schemas = (target, source)
         checked = self._assigned_expressions(target, source)
@@ -198,7 +201,7 @@ class MergeRequest:
     ) -> list[tuple[RowExpression, DataType | None]]:
         """Return all conditions and values, each with the type of the assigned column.
 
-        For a condition, the type is None. For a value whose column is unknown, the type is
+        The type is None for a condition. For a value whose column is unknown, the type is
         TIMESTAMP, because the checks for this type are the strictest.
         """
         alias, schemas = self.definition.target_alias, (target, source)

@@ -1,14 +1,15 @@
 """OPTIMIZE, Z-order, clustering and purge, in the driver or on executors.
 
 The kernel plans a list of rewrites; each rewrite replaces some files by new files. If the total
-size of the files is small, the rewrites run in threads of the driver; otherwise they run on
-executors, with one task for each rewrite. Rewrites are committed in batches, so that a failure
-loses only the last batch.
+size of the files is small, the rewrites run in threads of the driver. Otherwise they run on
+executors, with one task for each rewrite. Rewrites are committed in batches. If the command fails,
+the batches that are already committed remain.
 
-Z-order and clustering on executors have three steps. First, tasks sample the clustering columns.
-Then tasks assign each row to a range of the space-filling curve, and shuffle the rows as Arrow
-batches.
-Finally, a task for each new file sorts the rows of the file's ranges and writes the file.
+Z-order and clustering on executors have three steps:
+
+1. Tasks read samples of the clustering columns, which determine ranges of the space-filling curve.
+2. Tasks assign each row to one of the ranges, and shuffle the rows as Arrow batches.
+3. One task for each new file sorts the rows of the file's ranges, and writes the file.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: st
 
     Args:
         table: the table's path.
-        description: name of the job in Spark's UI.
+        description: description of the job in Spark's UI.
     """
     engine_description = engine.description()
 
@@ -108,7 +109,7 @@ def decode_adds(result: bytes) -> list[AddFile]:
 
 
 class DeleteTaskFiles:
-    """Function that deletes the files of a failed job (argument `discard` of `run_tasks`)."""
+    """Argument `discard` of `run_tasks`: deletes the files that a failed job has written."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
         self._engine = engine
@@ -127,7 +128,7 @@ _CHUNK_BYTES = 64 << 20
 
 
 def sort_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
-    """Return a function that runs the rewrites of a Z-order or clustering on executors."""
+    """Return a function that runs the rewrites of Z-order or clustering on executors."""
     engine_description = engine.description()
     discard = DeleteTaskFiles(engine_description, table)
 
@@ -194,8 +195,8 @@ class _SampleTask:
 class _Shuffle:
     """The map function `split` and the reduce function `merge` of `run_shuffled_tasks`.
 
-    All rows of a new file are one group of the shuffle. The number of the group is the index of the
-    file in the list of all new files. The list starts with the new files of the first rewrite.
+    The new files of all rewrites form one list, in the order of the rewrites. All rows of a new
+    file are one group of the shuffle. The group's number is the index of the file in this list.
 
     Attributes:
         parts: for each rewrite, the ranges of the space-filling curve.
@@ -236,7 +237,8 @@ class OptimizeCommands:
     """OPTIMIZE, Z-order and purge of a table, in a classic or Connect session.
 
     Attributes:
-        time_zone: time zone of timestamps without a time zone, in partition values and in `where`.
+        time_zone: time zone of timestamps in partition values and in `where` that specify no time
+            zone.
     """
 
     spark: Any
@@ -251,15 +253,18 @@ class OptimizeCommands:
         full: bool = False,
         min_bytes: int | None = None,
     ) -> OptimizeMetrics:
-        """Compact small files; if the table has clustering columns, cluster it instead.
+        """Compact small files. For a table with clustering columns, cluster the rows instead.
 
         Args:
-            where: condition over partition columns; only matching partitions are compacted. If a
-                condition on a timestamp depends on the time zone in a way that the kernel doesn't
-                support, `ArgumentError` is raised.
+            where: condition over partition columns; only matching partitions are compacted.
             min_bytes: files smaller than this are compacted. If None, the session's setting
                 applies.
-            full: for a clustered table, whether to also rewrite files that are already clustered.
+            full: whether to also rewrite files that are already clustered; only for clustered
+                tables.
+
+        Raises:
+            ArgumentError: `where` or `full` isn't supported for the table, or `where` depends on
+                the time zone in a way that the kernel doesn't support.
         """
         state = self._latest()
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
@@ -299,7 +304,11 @@ class OptimizeCommands:
     def zorder(
         self, columns: Sequence[str], where: Predicate | str | None = None
     ) -> OptimizeMetrics:
-        """Rewrite each partition in Z-order of some columns."""
+        """Rewrite the files of each partition in Z-order of `columns`.
+
+        Args:
+            where: condition over partition columns; only matching partitions are rewritten.
+        """
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
         return self._run(
@@ -330,7 +339,11 @@ class OptimizeCommands:
         )
 
     def upgrade_uniform(self, version: int) -> OptimizeMetrics:
-        """Enable Iceberg metadata (UniForm) with a version of Iceberg compatibility."""
+        """Enable UniForm: the table gets Iceberg metadata for readers of Iceberg.
+
+        Args:
+            version: version of IcebergCompat (PROTOCOL.md) that the table gets, such as 2.
+        """
         return upgrade_uniform(
             self.engine,
             self._latest(),
@@ -344,7 +357,10 @@ class OptimizeCommands:
         return self.table.latest_snapshot(self.engine)
 
     def _condition(self, state: Snapshot, where: Predicate | str | None) -> Predicate | str | None:
-        """Replace the current time in `where` by literals, and add the time zone to timestamps."""
+        """Replace current-time functions in a condition by literals, and qualify its timestamps.
+
+        The timestamps get the session's time zone.
+        """
         if not isinstance(where, str):
             return where
         where = with_current_time(self.spark, where, state.partition_columns)
@@ -381,10 +397,10 @@ class OptimizeCommands:
 
 
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
-    """Whether a row operation runs in the driver, and not on executors.
+    """Whether a row operation (DELETE, UPDATE or MERGE) runs in the driver instead of on executors.
 
-    True if the total size of the files to read is small. Also true under Spark Connect, where Bayou
-    can't start tasks on executors.
+    True if the total size of the files to read is small. Always true under Spark Connect, where
+    Bayou can't start tasks on executors.
 
     Args:
         sizes: sizes of the files to read, in bytes.

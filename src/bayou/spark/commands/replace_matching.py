@@ -37,11 +37,11 @@ class Replacement:
     Attributes:
         using: columns of `REPLACE USING`. A row of the table is replaced if a written row has the
             same values in these columns. NULL isn't equal to NULL.
-        on: SQL condition of `REPLACE ON`. A row of the table is replaced if the condition is true
-            for it and a written row.
+        on: SQL condition of `REPLACE ON`. A row of the table is replaced if at least one written
+            row makes the condition true.
         target_alias: alias of the table in `on`; by default the table's name.
         source_alias: alias of the written rows in `on`. If None, the alias is the first qualifier
-            in `on` that is neither the target's alias nor a column.
+            in `on` that is neither the target's alias nor the name of a column.
     """
 
     using: tuple[str, ...] = ()
@@ -113,7 +113,8 @@ def replace_matching(
 def save(request: WriteRequest) -> Any:
     """Handler of the hook `save`: run a write with the option `replaceOn` or `replaceUsing`.
 
-    Returns NotImplemented for other writes. If the table doesn't exist, the write creates it.
+    If the table doesn't exist, the write creates the table. For writes without these options, the
+    handler returns NotImplemented.
     """
     lower_case = {key.lower(): value for key, value in request.options.items()}
     if request.format != "delta" and request.method == "saveAsTable":
@@ -146,7 +147,11 @@ def save(request: WriteRequest) -> Any:
 def _columns_by_position(
     target: TargetTable, rows: Any, replacement: Replacement
 ) -> dict[str, str]:
-    """Map each column name of the table to the column of `insertInto`'s rows at its position."""
+    """Map each column name of the table to the name of the column at the same position in `rows`.
+
+    Used for `insertInto`, which matches columns by position. If schema evolution is enabled,
+    additional columns of `rows` are mapped to themselves.
+    """
     names = target.table.latest_snapshot(target.engine).schema.names
     check_number_of_columns(
         target.path, names, rows.columns, merge_schema=replacement.schema_evolution
@@ -174,6 +179,9 @@ def check_aligned(
         using: the columns of `REPLACE USING`.
         table_columns: the columns of the table, in order.
         query_columns: the columns of the query, in order.
+
+    Raises:
+        SchemaError: a column has different positions.
     """
     positions = {name.lower(): n for n, name in enumerate(table_columns)}
     lower_case = [name.lower() for name in query_columns]
@@ -192,7 +200,10 @@ def check_aligned(
 def _pairs(
     target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
 ) -> list[tuple[StructField, str, str]]:
-    """For each column of `using`, return its field and its quoted names in table and rows."""
+    """Return (field, name in the table, name in the written rows) for each column of `using`.
+
+    Both names are quoted.
+    """
     assigned = {name.lower(): column for name, column in columns.items()}
     pairs = []
     for name in using:
@@ -212,7 +223,7 @@ def _pairs(
 
 
 def _equality(field: StructField, of_target: str, of_rows: str) -> str:
-    """Return the SQL condition that a column of the table equals a column of the written rows.
+    """Return SQL that compares a column of the table with a column of the written rows.
 
     CHAR values are compared without trailing spaces, because Spark pads the values of the table.
     """
@@ -237,10 +248,13 @@ def _other_qualifier(condition: str, known: set[str]) -> str | None:
 
 
 def check_options(options: Mapping[str, str], name: str) -> None:
-    """Raise `ArgumentError` if a replacement can't have a write option.
+    """Check the write options of a `REPLACE ON` or `REPLACE USING`.
 
     Args:
-        name: the option or the clause of the replacement, for messages.
+        name: the option or the clause that requests the replacement, for messages.
+
+    Raises:
+        ArgumentError: an option can't be combined with the replacement.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     for option in ("replaceOn", "replaceUsing", "replaceWhere", "overwriteSchema"):
@@ -280,7 +294,7 @@ def _incompatible(first: str, second: str) -> ArgumentError:
 
 
 def _target(request: WriteRequest) -> TargetTable | None:
-    """Return the table that a request writes to; None if no Delta table has the request's name."""
+    """Return the target table of a write; None if the name isn't the name of a Delta table."""
     if request.table is None:
         return TargetTable(spark=request.spark, location=request.path or "")
     named = named_table(

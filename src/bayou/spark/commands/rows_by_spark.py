@@ -1,8 +1,8 @@
 """Row changes that a Spark plan computes and the kernel writes.
 
-The plan reads the table's rows with the file and the position of each row. The changed rows are
-partitioned by file and sorted by position. In the tasks, the kernel writes data files and deletion
-vectors.
+The plan reads the table's rows. It adds the file path and the row index in the file to each row.
+The changed rows are partitioned by file and sorted by row index. In the tasks, the kernel writes
+data files and deletion vectors.
 """
 
 from __future__ import annotations
@@ -54,26 +54,28 @@ _MAX_VERSIONS = 5
 
 FILE, POSITION, ACTION = f"{INTERNAL}file", f"{INTERNAL}position", f"{INTERNAL}action"
 NEW_ROWS = "~"
-"""Prefix of the column `FILE` in new rows, followed by a number. It sorts after all paths."""
+"""Prefix of the column `FILE` in new rows; a number follows. It sorts after all file paths."""
 
 SOURCE_ROWS = "bayou_source_rows"
-"""Name of the `DataFrame.observe` that counts the source rows of a merge."""
+"""Name of the observation (`DataFrame.observe`) that counts the source rows of a merge."""
 
 _RESULT_SCHEMA = "changes binary, action_counts map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
-"""First character of the column `FILE` in rows of existing files. The file's path follows: after
-`_ENCODED` as Spark's reader returns it, URL-encoded; after `_DECODED` as the Python data source
-returns it, not encoded."""
+"""First character of the column `FILE` in rows of existing files. The file's path follows.
+
+After `_ENCODED`, the path is URL-encoded, as Spark's reader returns it. After `_DECODED`, the path
+isn't encoded, as the Python data source returns it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowAction:
-    """An insert, update or delete. The column `ACTION` refers to an action by its index.
+    """An insert, update or delete. The column `ACTION` contains the index of a row's action.
 
     Attributes:
         kind: `insert`, `update` or `delete`.
-        columns: the columns that a MERGE clause sets; empty for other commands. The new rows of an
-            insert have exactly these columns.
+        columns: names of the columns that a MERGE clause sets; empty for other commands. The new
+            rows of an insert have exactly these columns.
     """
 
     kind: str
@@ -86,8 +88,8 @@ class AppliedRows:
 
     Attributes:
         action_counts: number of changed rows, by index of the action.
-        observed: the values of the observation `SOURCE_ROWS` (`DataFrame.observe`); None if the
-            plan doesn't have this observation.
+        observed: the values of the observation `SOURCE_ROWS`; None if the plan doesn't have this
+            observation.
     """
 
     changes: RowChanges
@@ -96,10 +98,10 @@ class AppliedRows:
 
 
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
-    """Return the rows of a version as a DataFrame, with the columns `FILE` and `POSITION`.
+    """Return the rows of a version as a DataFrame that also has the columns `FILE` and `POSITION`.
 
-    If the target is a view, the other columns are the view's columns and the hidden columns of
-    `TargetView.rows`.
+    `POSITION` is the row index in the file. If the target is a view, the rows have the view's
+    columns and the hidden columns of `TargetView.rows` instead of the table's columns.
     """
     options = {**target.options, "versionAsOf": str(snapshot.version)}
 
@@ -122,12 +124,12 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
 
 
 def user_columns(rows: Any) -> Any:
-    """Return the result of `located_rows` without internal columns."""
+    """Return a DataFrame of `located_rows` without its internal columns, such as `FILE`."""
     return rows.drop(*(name for name in rows.columns if name.startswith(INTERNAL)))
 
 
 class _OtherVersionReadError(Exception):
-    """An operation changes one version of the table, but its subqueries read another version."""
+    """An operation's subqueries read another version of the table than the operation changes."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.version)
@@ -135,16 +137,17 @@ class _OtherVersionReadError(Exception):
 
 
 def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) -> ResultT:
-    """Run an operation on the version of the table that its subqueries read.
+    """Run an operation on the same version of the table that its subqueries read.
 
     Args:
         snapshot: the version for the first attempt.
-        run: runs the operation on a version. It must call `check_version_read` before it changes
-            rows. If the check fails, `run` is called again with the version that the subqueries
-            have read.
+        run: function that runs the operation on a version. The function must call
+            `check_version_read` before it changes rows. If this check fails, `run` is called again
+            with the version that the subqueries have read.
 
     Raises:
-        CommitConflictError: the subqueries read a later version in every attempt.
+        CommitConflictError: in every attempt, the subqueries read another version than the
+            operation.
     """
     read = snapshot
     for _ in range(_MAX_VERSIONS):
@@ -163,9 +166,10 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
 
 
 def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
-    """Check that the DataFrames of an operation read only the version `snapshot` of the table.
+    """Check that all DataFrames of an operation read the version `snapshot` of the table.
 
-    If a DataFrame reads another version, raise an internal error. `run_at_version_read` handles it.
+    If a DataFrame reads another version, an internal error is raised, which `run_at_version_read`
+    handles.
     """
     read = snapshot_read(target.engine, snapshot, *frames)
     if read is not snapshot:
@@ -181,18 +185,18 @@ def apply_rows(
     *,
     allow_duplicates: bool = True,
 ) -> AppliedRows:
-    """Write the data files and deletion vectors of changed rows in Spark tasks, without a commit.
+    """Write data files and deletion vectors for changed rows in Spark tasks, without a commit.
 
     If a task fails, the files that other tasks have written are deleted, and the error is raised.
 
     Args:
         rows: a DataFrame with the columns `FILE`, `POSITION`, `ACTION` (index in `actions`, or -1
             for no change), and the columns of updated and inserted rows.
-        files: the files to which `FILE` can refer.
+        files: the files whose paths occur in `FILE`.
         task: the kernel's task, which writes the files.
         actions: the actions to which `ACTION` refers.
-        allow_duplicates: whether several rows may have the same `FILE` and `POSITION`. If true,
-            the first of these rows is applied; if false, `MultipleMatchesError` is raised.
+        allow_duplicates: whether several rows may have the same `FILE` and `POSITION`. If true, the
+            first of these rows is applied. If false, `MultipleMatchesError` is raised.
     """
     tasks = number_of_tasks(target.spark)
     shuffled = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
@@ -260,7 +264,7 @@ def _changes(results: Iterable[bytes]) -> RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Applier:
-    """Function for `mapInArrow` that writes the row changes of a task. Spark pickles it."""
+    """Function for `mapInArrow` that writes the row changes of one Spark task."""
 
     task: bytes
     engine: EngineDescription
@@ -363,9 +367,13 @@ class _TaskRows:
 
 
 def collect_positions(rows: Any, *, table: str) -> dict[str, BitMap64]:
-    """Collect the row positions of each file in the driver, without a shuffle.
+    """Collect the indexes of `rows` by file in the driver, without a shuffle.
 
-    `rows` has the columns `FILE` and `POSITION`. The keys of the result are normalized file paths.
+    Args:
+        rows: a DataFrame with the columns `FILE` and `POSITION`.
+
+    Returns:
+        The row indexes in each file, by normalized file path.
     """
     packed = rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary")
     try:
@@ -386,9 +394,10 @@ def collect_positions(rows: Any, *, table: str) -> dict[str, BitMap64]:
 def pair_with_files(
     files: Iterable[ScanFile], positions: dict[str, BitMap64]
 ) -> list[tuple[ScanFile, BitMap64]]:
-    """Return each file that has row positions in `positions`, together with these positions.
+    """Return the files that have row indexes in `positions`, each with its row indexes.
 
-    `positions` is the result of `collect_positions`.
+    Args:
+        positions: the result of `collect_positions`.
     """
     return [(file, positions[key]) for file in files if (key := _file_key(file)) in positions]
 
@@ -406,10 +415,10 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Group rows by the column `FILE`, and drop this column. The rows are sorted by `FILE`.
+    """Group rows by the column `FILE`, and drop this column.
 
-    Changed rows of a file are one group, also across batches. New rows are grouped within each
-    batch.
+    The input is sorted by `FILE`. All changed rows of a file form one group, even if they are in
+    several batches. New rows of different batches are in different groups.
     """
     current: str | None = None
     pending: list[pa.RecordBatch] = []
@@ -443,7 +452,7 @@ def _filtered(rows: pa.Table, mask: Any) -> pa.Table:
 
 
 def _key(path: str) -> str:
-    """Return the normalized form of a path in the column `FILE`.
+    """Return the normalized path of a value of the column `FILE`.
 
     Spark and Bayou can write the same path differently, such as `s3a://` and `s3://`.
     """

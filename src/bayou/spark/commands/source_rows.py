@@ -13,16 +13,17 @@ DEFAULT_SOURCE_BYTES = 256 << 20
 _MAX_ROWS = 1_000_000
 """Maximum number of rows to collect from a source of unknown size."""
 _BYTES_PER_PART = 32 << 20
-"""Target size of a task's rows in memory; the written files are smaller."""
+"""Target size in memory of the rows that a task writes. The written files are smaller."""
 _UNKNOWN_SIZE = (1 << 63) - 1
-"""Spark's estimate for rows of unknown size, for example the rows of an RDD."""
+"""Spark's size estimate for a plan of unknown size, for example the rows of an RDD."""
 
 
 def collect_small_source(spark: Any, source: Any) -> pa.Table | None:
     """Collect the rows of a source; return None if the rows are too large to broadcast.
 
-    The size is Spark's estimate. Without an estimate (Python lists, a stream's micro-batch), the
-    function collects rows up to a limit. If the source has more rows, it returns None.
+    Spark's estimate of the size decides. If Spark has no estimate (Python lists, a stream's
+    micro-batch), the function collects rows up to a limit, and returns None if the source has more
+    rows.
     """
     limit = _limit(spark)
     if not _may_be_small(source, limit):
@@ -36,7 +37,7 @@ def collect_small_source(spark: Any, source: Any) -> pa.Table | None:
 
 
 def checkpoint_small_source(spark: Any, source: Any) -> Any:
-    """Store the rows of a source with `localCheckpoint`; return None if the source is large."""
+    """Store a small source with `localCheckpoint`; return None if the source is large."""
     limit = _limit(spark)
     if not _may_be_small(source, limit):
         return None
@@ -48,9 +49,9 @@ def checkpoint_small_source(spark: Any, source: Any) -> Any:
 
 
 def number_of_parts(source: Any, max_parts: int) -> int:
-    """Number of tasks that write a source's rows; chosen so that the files aren't too small.
+    """Return the number of tasks for writing a source's rows, so that the files aren't too small.
 
-    Returns `max_parts` if Spark doesn't know the size of the source.
+    The result is `max_parts` if Spark doesn't know the size of the source.
     """
     return max(1, min(max_parts, plan_bytes(source) // _BYTES_PER_PART))
 
@@ -71,5 +72,8 @@ def _may_be_small(source: Any, limit: int) -> bool:
 
 
 def _max_rows(source: Any, limit: int) -> int:
-    """Number of source rows in `limit` bytes, estimated with Spark's default row size."""
+    """Return how many source rows to collect at most: the rows of about `limit` bytes.
+
+    The size of a row is Spark's default size of its types.
+    """
     return max(1, min(_MAX_ROWS, limit // max(1, default_row_bytes(source))))

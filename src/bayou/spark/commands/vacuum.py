@@ -46,7 +46,7 @@ _S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """A DataFrame of the files and folders in a table's folder; other paths are ignored.
+    """A DataFrame that lists the files and folders in a table's folder; other paths are ignored.
 
     Attributes:
         frame: a DataFrame with the columns `path` (fully qualified Hadoop path, not encoded),
@@ -74,7 +74,7 @@ class Inventory:
     def unreferenced_files(
         self, all_paths: ListingRange, referenced: ReferencedFiles
     ) -> Iterable[ListingResult]:
-        """Find the unreferenced files of the inventory on executors.
+        """Find the inventory's files that aren't in `referenced`, on executors.
 
         If a path occurs more than once, the row with the latest `modificationTime` is used.
 
@@ -119,7 +119,7 @@ class _InventoryTask:
 
 
 def _other_uris(root: str, location: str) -> list[str]:
-    """Other URIs that an inventory may use for a table's folder, such as `s3a:` for `s3:`."""
+    """Return other URIs of a table's folder in inventories, such as `s3a:` for `s3:`."""
     if root.startswith("/"):
         return [f"file:{root}", f"file://{root}"]
     uris = [location]
@@ -148,11 +148,11 @@ def vacuum_table(
     """Delete files that no version within the retention period uses.
 
     Args:
-        spark: a session, classic or Connect. With Connect, the client deletes the files.
-        retention_hours: hours to retain unused files. If None, the retention in the table's
-            properties applies (a week by default).
-        lite: whether to take the unused files from the log instead of listing the folder. If None,
-            the session's conf decides (default: false). With an inventory, None means False.
+        spark: a classic or Connect session. With Connect, the client deletes the files.
+        retention_hours: retention period of unused files in hours. If None, the retention in the
+            table's properties applies (a week by default).
+        lite: whether to find unused files in the log instead of listing the folder. If None, the
+            session's conf decides (default: false). With an inventory, None means False.
         inventory: listing of the table's folder. If None, vacuum lists the folder.
     """
     if lite is None:
@@ -176,10 +176,11 @@ def vacuum_table(
 
 
 def _list_function(spark: Any, engine: Engine, table: str) -> ListRanges | None:
-    """Return a function that lists a table's folder; None if the kernel must list the folder.
+    """Return a function that lists a table's folder for vacuum.
 
     The function lists large folders on executors, because an object store returns only a thousand
-    files for each request. The result is None for a local path and under Spark Connect.
+    files for each request. For a local path and under Spark Connect, None is returned, and the
+    kernel lists the folder.
     """
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None

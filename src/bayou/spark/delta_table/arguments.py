@@ -1,7 +1,7 @@
 """Checks of the arguments of `DeltaTable` and its builders.
 
-Some methods of delta-spark raise a `TypeError` for an argument of the wrong type, others a
-`ValueError`. `ArgumentTypeError` is both.
+For an argument of the wrong type, some methods of delta-spark raise a `TypeError`, others a
+`ValueError`. `ArgumentTypeError` is a subclass of both.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, 
 
 
 def check_names(columns: tuple[Any, ...], argument: str) -> tuple[str, ...]:
-    """Return the column names of `f("a", "b")` or `f(["a", "b"])` as a tuple."""
+    """Return column names as a tuple; they are passed as `f("a", "b")` or as `f(["a", "b"])`."""
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     return tuple(check_string(column, argument) for column in columns)
