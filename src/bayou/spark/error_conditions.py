@@ -13,7 +13,10 @@ from bayou.errors import BayouError
 ExceptionKind: TypeAlias = Literal[
     "analysis", "argument", "arithmetic", "parse", "runtime", "unsupported"
 ]
-"""A class of `pyspark.errors`; `runtime` for Java exceptions without a class in PySpark."""
+"""The kind of exception that delta-spark raises: a class of `pyspark.errors`.
+
+`runtime` stands for Java exceptions that have no class in PySpark.
+"""
 
 DEFAULT_CONDITIONS: dict[type[BayouError], str] = {
     errors.TableNotFoundError: "DELTA_MISSING_DELTA_TABLE",
@@ -30,7 +33,7 @@ DEFAULT_CONDITIONS: dict[type[BayouError], str] = {
     errors.ProtocolChangedError: "DELTA_PROTOCOL_CHANGED",
     errors.CommitConflictError: "DELTA_CONCURRENT_WRITE",
 }
-"""Error conditions by class, for errors whose message contains no condition."""
+"""Default error conditions by class; used if neither `facts` nor the message has a condition."""
 
 CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "AMBIGUOUS_REFERENCE": ("42704", "analysis"),

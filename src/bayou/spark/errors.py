@@ -23,8 +23,8 @@ _SEVERAL_ROWS = "SCALAR_SUBQUERY_TOO_MANY_ROWS"
 class readable_errors:  # noqa: N801  # a context manager, read as a verb
     """Context manager that removes the traceback of a `BayouError` raised in its block.
 
-    Methods that Spark calls in a worker use it. Other exceptions are bugs or failures of a machine,
-    and keep their traceback.
+    Methods that Spark calls in a Python worker use this context manager. All other exceptions are
+    bugs or failures of a machine, and keep their traceback.
     """
 
     def __enter__(self) -> None:
@@ -42,7 +42,7 @@ class readable_errors:  # noqa: N801  # a context manager, read as a verb
 
 
 def short_message(error: BaseException) -> str | None:
-    """The message of the `BayouError` that caused a Spark exception; None for other causes.
+    """Return the message of the `BayouError` that caused a Spark exception; None for other causes.
 
     Examples:
         >>> try:
@@ -59,8 +59,8 @@ def short_message(error: BaseException) -> str | None:
 def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
     """Recreate the `BayouError` that caused a Spark exception; return None for another cause.
 
-    The result has the type and the message of the task's error. Its attributes are None, except for
-    `table`, because Spark transfers only the message from the task to the driver.
+    The result has the type and the message of the error in the task. All attributes of the result
+    except `table` are None, because Spark transfers only the message from the task to the driver.
 
     If a scalar subquery returned several rows, the result is a `PredicateError`. PySpark has no
     exception for this case, and would show the JVM's stack trace.
@@ -87,7 +87,7 @@ def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
 
 
 def _error_class(name: str) -> object:
-    """The class in `bayou.errors` with this name, or with this name and the suffix `Error`."""
+    """Return the class in `bayou.errors` with this name, or with the suffix `Error` added to it."""
     return getattr(errors, name, None) or getattr(errors, f"{name}Error", None)
 
 

@@ -1,9 +1,9 @@
 """Exceptions that are both a `BayouError` and the corresponding exception of delta-spark.
 
-`DeltaTable`, `bayou.spark.sql` and, after `enable`, PySpark's readers and writers raise these
-exceptions. Each one is an instance of a class in `bayou.errors`, and has the attributes of that
-class. It is also an instance of a class of `pyspark.errors`, with the same error condition and
-SQLSTATE as in delta-spark:
+`DeltaTable` and `bayou.spark.sql` raise these exceptions. PySpark's readers and writers also raise
+them if `bayou.spark.enable` was called. Each exception is an instance of a class in `bayou.errors`,
+and has the attributes of that class. It is also an instance of a class of `pyspark.errors`, and has
+the same error condition and SQLSTATE as in delta-spark:
 
     from pyspark.errors import AnalysisException
 
@@ -99,7 +99,7 @@ class ProtocolChangedException(DeltaConcurrentModificationException, errors.Prot
 
 
 class ConcurrentAppendException(DeltaConcurrentModificationException, errors.ConcurrentAppendError):
-    """The winning commit added files that this transaction should have read."""
+    """The winning commit added files that this transaction would have read."""
 
     _bayou_error = errors.ConcurrentAppendError
 
@@ -131,8 +131,8 @@ class ConcurrentTransactionException(
 def spark_exception(error: BayouError) -> BayouError:
     """Convert an error to the exception that delta-spark raises in the same situation.
 
-    Errors that have no counterpart in delta-spark, or are already converted, are returned
-    unchanged.
+    An error that has no counterpart in delta-spark is returned unchanged. An error that is already
+    such an exception is returned unchanged, too.
     """
     if isinstance(error, DeltaThrowable):
         return error
@@ -151,7 +151,7 @@ def names_condition(error: BayouError) -> bool:
 
 
 def raise_spark_exceptions(function: CallableT) -> CallableT:
-    """Decorator that uses `spark_exception` to convert each `BayouError` of a function."""
+    """Decorator: each `BayouError` that the function raises is converted by `spark_exception`."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **named_arguments: Any) -> Any:
@@ -204,8 +204,8 @@ _EXCEPTIONS: dict[ExceptionKind, type[PySparkException]] = {
 def _condition(error: BayouError) -> str | None:
     """Return delta-spark's error condition for an error; None if there is none.
 
-    An error can have the condition in `facts` or in its message. Otherwise the result is the
-    default condition of the error's class.
+    The condition is taken from `error.facts` or from the message. If neither contains a condition,
+    the default condition of the error's class is returned.
     """
     named = error.facts.get("condition")
     if isinstance(named, str):

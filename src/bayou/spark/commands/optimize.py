@@ -359,7 +359,7 @@ class OptimizeCommands:
     def _condition(self, state: Snapshot, where: Predicate | str | None) -> Predicate | str | None:
         """Replace current-time functions in a condition by literals, and qualify its timestamps.
 
-        The timestamps get the session's time zone.
+        The timestamps get the time zone `time_zone`.
         """
         if not isinstance(where, str):
             return where

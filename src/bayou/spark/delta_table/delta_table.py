@@ -100,10 +100,10 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: Any, tableOrViewName: str) -> DeltaTable:  # noqa: N802, N803
-        """Return the table with a catalog name, or with a path name such as ``delta.`/path` ``.
+        """Return a table by its catalog name, or by a path name such as ``delta.`/path` ``.
 
         Raises:
-            TableNotFoundError: the catalog has no Delta table of this name.
+            TableNotFoundError: the name isn't the name of a Delta table.
         """
         name = check_string(tableOrViewName, "tableOrViewName")
         path = _path_name(name)
@@ -136,8 +136,8 @@ class DeltaTable:
         Args:
             sparkSession: a session, classic or Connect.
             identifier: ``parquet.`/path` ``.
-            partitionSchema: the partition columns and their types, in folder order; a DDL string
-                such as `"day date, hour int"`, or a schema.
+            partitionSchema: the partition columns and their types, from the outermost folder to the
+                innermost. A DDL string such as `"day date, hour int"`, or a schema.
 
         Raises:
             ArgumentError: the folder has no Parquet file, or the identifier isn't a path.
@@ -168,26 +168,26 @@ class DeltaTable:
 
     @classmethod
     def createIfNotExists(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
-        """Start the definition of a table that is created if it doesn't exist."""
+        """Start the definition of a table; an existing table stays unchanged."""
         return cls._builder(sparkSession, CreationMode.CREATE_IF_NOT_EXISTS)
 
     @classmethod
     def replace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
-        """Start the definition of a table that replaces an existing table and its rows."""
+        """Start the definition of a table that replaces an existing table; its rows are removed."""
         return cls._builder(sparkSession, CreationMode.REPLACE)
 
     @classmethod
     def createOrReplace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
-        """Start the definition of a table, which replaces the existing table if there is one."""
+        """Start the definition of a table that is created, or that replaces an existing table."""
         return cls._builder(sparkSession, CreationMode.CREATE_OR_REPLACE)
 
     def toDF(self) -> DataFrame:  # noqa: N802
-        """The rows of the latest version as a DataFrame, under the alias that `alias` set."""
+        """The rows of the latest version as a DataFrame, with the alias of this `DeltaTable`."""
         frame: DataFrame = self._target.frame()
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
-        """Return the table with an alias, which conditions and values can use as a qualifier."""
+        """Return the table with an alias, which qualifies column names in conditions and values."""
         return DeltaTable(self._target.with_alias(check_string(aliasName, "aliasName")))
 
     def delete(self, condition: Any = None) -> None:
@@ -208,7 +208,8 @@ class DeltaTable:
 
         Args:
             condition: selects the rows to update. If None, all rows are updated.
-            set: values by column; `"a.b"` is a struct field.
+            set: maps column names to the new values. The name of a struct field has the form
+                `"a.b"`.
 
         Raises:
             SchemaError: a column doesn't exist, or can't be assigned.
@@ -248,7 +249,7 @@ class DeltaTable:
         """Delete files that no version within the retention period uses.
 
         Args:
-            retentionHours: hours to retain unused files. If None, the retention in the table's
+            retentionHours: retention period in hours. If None, the retention in the table's
                 properties applies (a week by default).
 
         Returns:
@@ -265,10 +266,10 @@ class DeltaTable:
         return frame
 
     def checkpoint(self, version: int | None = None) -> int:
-        """Write the checkpoint of a version (the latest by default) and return the version.
+        """Write the checkpoint of a version (the latest by default), and return the version.
 
-        This method doesn't exist in delta-spark. Executors write large checkpoints (setting
-        `bayou.checkpoint.localBytes`).
+        This method is an addition to delta-spark's methods. If the log is larger than the setting
+        `bayou.checkpoint.localBytes`, executors write the checkpoint.
 
         Raises:
             VersionNotFoundError: the version doesn't exist.
@@ -309,7 +310,10 @@ class DeltaTable:
         return DeltaOptimizeBuilder(self._target)
 
     def reorg(self) -> DeltaReorgBuilder:
-        """Start REORG TABLE: select partitions with `where`, then call `executePurge`."""
+        """Start REORG TABLE: select partitions with `where`, then call `executePurge`.
+
+        To upgrade UniForm, call `executeUpgradeUniform` without `where`.
+        """
         return DeltaReorgBuilder(self._target)
 
     def restoreToVersion(self, version: int) -> DataFrame:  # noqa: N802
@@ -415,7 +419,9 @@ class DeltaTable:
         )
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
-        """Raise the protocol's reader and writer versions. Lower versions are ignored.
+        """Upgrade the protocol to at least these reader and writer versions.
+
+        A version that is lower than the table's version has no effect.
 
         Raises:
             ArgumentError: `readerVersion` is higher than 3, or `writerVersion` is higher than 7.

@@ -1,6 +1,6 @@
-"""DataFrames of DESCRIBE HISTORY and DESCRIBE DETAIL.
+"""DataFrames that DESCRIBE HISTORY and DESCRIBE DETAIL return.
 
-Their schemas equal `DeltaHistory` and `TableDetail` in delta-spark 4.4.
+They have the schemas `DeltaHistory` and `TableDetail` of delta-spark 4.4.
 """
 
 from __future__ import annotations
@@ -80,15 +80,19 @@ DETAIL_SCHEMA = _struct(
 
 
 def history_frame(spark: Any, engine: Engine, table: Table, limit: int | None = None) -> Any:
-    """The last `limit` commits (None for all), newest first, as a DataFrame of `HISTORY_SCHEMA`."""
+    """Return the last `limit` commits, newest first, as a DataFrame with `HISTORY_SCHEMA`.
+
+    If `limit` is None, all commits are returned.
+    """
     commits = table.history(engine, limit)
     return spark.createDataFrame([_history_row(commit) for commit in commits], HISTORY_SCHEMA)
 
 
 def detail_frame(spark: Any, engine: Engine, snapshot: Snapshot, name: str | None = None) -> Any:
-    """The details of a version as a DataFrame of one row with `DETAIL_SCHEMA`.
+    """Return the details of a version as a DataFrame of one row with `DETAIL_SCHEMA`.
 
-    If `name` is None, the row has the name in the table's metadata.
+    Args:
+        name: the table's name in the catalog. If None, the name in the table's metadata is used.
     """
     detail = table_detail(engine, snapshot)
     row = (

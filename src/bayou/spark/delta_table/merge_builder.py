@@ -22,10 +22,10 @@ _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 class DeltaMergeBuilder:
     """Builder of a MERGE; each method except `execute` returns a new builder.
 
-    Each row is matched, not matched, or not matched by source. The clauses for that kind of row are
-    tested in order, and the first clause whose condition is true is applied to the row. Conditions
-    and values are SQL strings or Columns. Column names in them can be qualified by the aliases of
-    target and source.
+    Each row is matched, not matched, or not matched by source. For a row, the clauses of its kind
+    are tested in order. The first clause whose condition is true is applied to the row. Conditions
+    and values are SQL strings or Columns. Their column names can be qualified by the alias of the
+    target or of the source.
     """
 
     def __init__(self, target: TargetTable, source: Any, request: MergeRequest) -> None:
@@ -39,8 +39,8 @@ class DeltaMergeBuilder:
         """Update the target rows that match a source row.
 
         Args:
-            condition: selects the rows to update. If None, all these rows are updated.
-            set: values by column of the target; the other columns stay unchanged.
+            condition: additional condition for the update. If None, all matched rows are updated.
+            set: maps names of target columns to their new values; other columns stay unchanged.
         """
         values = parse_values(self._target.spark, set, "set", "whenMatchedUpdate")
         return self._with("MATCHED", "update", condition, values)
@@ -59,8 +59,10 @@ class DeltaMergeBuilder:
         """Insert source rows that match no target row.
 
         Args:
-            condition: selects the rows to insert. If None, all these rows are inserted.
-            values: values by column of the target; other columns get their default, or NULL.
+            condition: additional condition for the insert. If None, all rows without a match are
+                inserted.
+            values: maps names of target columns to their values; other columns get their default,
+                or NULL.
         """
         expressions = parse_values(self._target.spark, values, "values", "whenNotMatchedInsert")
         return self._with("NOT MATCHED", "insert", condition, expressions)

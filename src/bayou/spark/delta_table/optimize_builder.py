@@ -29,24 +29,24 @@ class DeltaOptimizeBuilder:
     def executeCompaction(  # noqa: N802  # delta-spark's names, here and below
         self, *, full: bool = False
     ) -> Any:
-        """Compact small files; if the table has clustering columns, cluster it instead.
+        """Compact small files. For a table with clustering columns, cluster the rows instead.
 
         Args:
-            full: for a clustered table, whether to also rewrite files that are already clustered
-                (`OPTIMIZE ... FULL`).
+            full: whether to also rewrite files that are already clustered (`OPTIMIZE ... FULL`);
+                only for clustered tables.
 
         Returns:
             A DataFrame of one row: the table's path and metrics.
 
         Raises:
-            PredicateError: the condition isn't over partition columns.
-            CommitConflictError: another writer changed a rewritten file.
+            PredicateError: the condition of `where` isn't over partition columns.
+            CommitConflictError: a concurrent commit changed a file that this command rewrites.
         """
         metrics = _commands(self._target).optimize(self._where, full=full)
         return optimize_frame(self._target.spark, self._target.path, metrics)
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> Any:  # noqa: N802
-        """Rewrite the rows in Z-order of some columns.
+        """Rewrite the rows in Z-order of the columns.
 
         Returns:
             A DataFrame of one row: the table's path and metrics.

@@ -34,10 +34,10 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
 
 
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
-    """Metrics of MERGE as one row.
+    """Return the metrics of MERGE as a DataFrame of one row.
 
-    `metrics` is None if an earlier commit with the same `txnAppId` and `txnVersion` already
-    contains the MERGE. The result then has no row.
+    If `metrics` is None, the DataFrame has no row: an earlier commit with the same `txnAppId` and
+    `txnVersion` has already merged the rows.
     """
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
@@ -84,7 +84,10 @@ _OPTIMIZE = {
     "numTableColumns": "bigint",
     "numTableColumnsWithStats": "bigint",
 }
-"""Field types by name. Fields that don't apply are null, as in delta-spark."""
+"""SQL types of the metrics of OPTIMIZE, by field name.
+
+Metrics that don't apply to a command are null, as in delta-spark.
+"""
 
 
 def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics) -> Any:

@@ -209,7 +209,7 @@ class DeltaTableBuilder(Generic[TableT]):
     ) -> None:
         """Create or replace the table at `target`, and register its name in the catalog.
 
-        An existing table that isn't replaced must match the definition.
+        If the table exists and the mode doesn't replace it, the table must match the definition.
         """
         if target.exists() and not self._mode.replaces:
             check_definition(target.table.latest_snapshot(target.engine), definition)
@@ -221,7 +221,10 @@ class DeltaTableBuilder(Generic[TableT]):
         create_table(target.engine, target.table, definition, mode, engine_info=SPARK_ENGINE_INFO)
 
     def _complete(self, target: TargetTable, *, is_managed: bool) -> TableDefinition:
-        """Add the session's default table properties to the definition of a new table."""
+        """Return the definition of `target`.
+
+        A new table also gets the session's default table properties.
+        """
         defaults: dict[str, str] = {}
         if not target.exists():
             path = target.location

@@ -1,4 +1,4 @@
-"""`SessionEngine`: the driver's engine, which writes large checkpoints on executors."""
+"""`SessionEngine`: the engine of the driver, which lets executors write large checkpoints."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _PART_BYTES = 32 << 20
 
 
 class SessionEngine:
-    """An engine for the driver that wraps another engine; executors write large checkpoints.
+    """The driver's engine. It wraps another engine, and lets executors write large checkpoints.
 
-    Commits record the user metadata that is set in the session's conf. In a Connect session, the
-    client writes all checkpoints.
+    In a Connect session, the client writes all checkpoints. Commits get the user metadata from the
+    session's conf `spark.databricks.delta.commitInfo.userMetadata`.
     """
 
     def __init__(self, spark: Any, engine: Engine) -> None:
@@ -71,7 +71,7 @@ class SessionEngine:
 
     @property
     def user_metadata(self) -> str | None:
-        """The user metadata for commits, from the session's conf; None if not set."""
+        """User metadata of commits, from the session's conf; None if the conf isn't set."""
         metadata = self._spark.conf.get(_USER_METADATA, None)
         return None if metadata is None else str(metadata)
 
@@ -80,7 +80,11 @@ class SessionEngine:
         return CommitSettings(user_metadata=self.user_metadata)
 
     def checkpoint_parts(self, log_bytes: int) -> int:
-        """Number of files into which a checkpoint is split; `log_bytes` is the size of the log."""
+        """Return the number of files for a checkpoint; more than 1 only for a large log.
+
+        Args:
+            log_bytes: size of the log.
+        """
         if not isinstance(self._spark, SparkSession):
             return 1
         local_bytes = CHECKPOINT_LOCAL_BYTES.integer(spark=self._spark, default=_LOCAL_BYTES)
