@@ -1,9 +1,9 @@
 """Operations on executors: a Spark job, whose tasks write files that the driver commits.
 
-If a task raised its error, Spark would kill the other tasks of the job, and the driver couldn't
-know which files they have written. Therefore a task returns its error as a result. The other tasks
-finish, and the driver deletes the files of all tasks. If a Python worker is killed, the worker's
-unfinished files remain until VACUUM deletes them.
+A task returns its error as a result instead of raising it. If a task raised its error, Spark would
+kill the other tasks of the job, and the driver couldn't know which files they have written.
+Instead, the other tasks finish, and the driver deletes the files of all tasks. If a Python worker
+is killed, the worker's unfinished files remain until VACUUM deletes them.
 
 Driver and executors exchange rows as serialized Arrow batches.
 """
@@ -34,11 +34,12 @@ _DONE, _FAILED = b"+", b"-"
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task; return the function's result or error, encoded.
 
-    A transient error, such as an unreachable store, is raised, so that Spark retries the task. All
-    other errors are returned. The last attempt of a task also returns a transient error.
+    A transient error, such as an unreachable store, is raised, so that Spark retries the task. In
+    the last attempt of a task, a transient error is returned. All other errors are always returned.
 
     Args:
-        run: the function. Before it raises an error, it deletes the files that it has written.
+        run: the function. If it fails, it deletes the files that it has written, and raises an
+            error.
         attempts: maximum number of attempts of a task.
     """
     try:
@@ -55,7 +56,10 @@ def is_failure(result: bytes) -> bool:
 
 
 def decode_results(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
-    """Decode the results of tasks; return the successful results in order, and the first error."""
+    """Decode the results of tasks into the successful results, in order, and the first error.
+
+    The error is None if no task failed.
+    """
     results: list[bytes] = []
     error: Exception | None = None
     for result in encoded:
@@ -68,7 +72,7 @@ def decode_results(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | N
 
 
 class TaskResults(AccumulatorParam[list[bytes]]):
-    """Accumulator of encoded task results. The driver can read its value even if the job fails."""
+    """Accumulator of encoded task results, which the driver can read even if the job fails."""
 
     def zero(self, value: list[bytes]) -> list[bytes]:
         return []
@@ -110,7 +114,7 @@ InputT = TypeVar("InputT")
 
 
 def number_of_tasks(spark: Any) -> int:
-    """Number of tasks for a job that uses all cores of the cluster: two for each core."""
+    """Return the number of tasks for a job that uses all cores of the cluster (two per core)."""
     return max(1, int(spark.sparkContext.defaultParallelism)) * _TASKS_PER_CORE
 
 
@@ -141,12 +145,12 @@ def run_tasks(
 
     Args:
         inputs: the inputs of the tasks; objects that can be pickled.
-        run: called in a task with the index of the input and the input. Before it raises an error,
-            it deletes the files that it has written.
+        run: function that a task calls with the index of the input and the input. If the function
+            fails, it deletes the files that it has written, and raises an error.
         table: the table's path, for errors.
-        description: name of the job in Spark's UI.
-        discard: called if the job fails, with the results of the successful tasks. It deletes the
-            files of these tasks.
+        description: description of the job in Spark's UI.
+        discard: function that deletes the files of successful tasks. If the job fails, it is called
+            with the results of these tasks.
     """
     context = spark.sparkContext
     finished = context.accumulator([], TaskResults())
@@ -185,16 +189,16 @@ def run_shuffled_tasks(
 
     Args:
         inputs: the inputs of the map tasks; objects that can be pickled.
-        split: called in a map task with an input. Returns the records: (group number, sort key,
-            data).
-        merge: called in a reduce task with the group number and the data of the group's records:
-            one list for each sort key, in ascending order of the keys. Before it raises an
-            error, it deletes the files that it has written.
+        split: function that a map task calls with an input. Returns the records as (group number,
+            sort key, data).
+        merge: function that a reduce task calls with the group number and the data of the group's
+            records: one list for each sort key, in ascending order of the keys. If the function
+            fails, it deletes the files that it has written, and raises an error.
         groups: number of groups.
         table: the table's path, for errors.
-        description: name of the job in Spark's UI.
-        discard: called if the job fails, with the results of the successful reduce tasks. It
-            deletes the files of these tasks.
+        description: description of the job in Spark's UI.
+        discard: function that deletes the files of successful reduce tasks. If the job fails, it is
+            called with the results of these tasks.
 
     Returns:
         The results of `merge` by group number. A group without records has no result.
@@ -234,7 +238,7 @@ def run_shuffled_tasks(
 def _discarding(
     finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
 ) -> Iterator[None]:
-    """Context manager that calls `discard` for the finished tasks if the job in its block fails.
+    """Context manager: if the job in its block fails, call `discard` for the successful tasks.
 
     The error of the failed task is raised instead of Spark's error.
     """
@@ -279,8 +283,8 @@ _Function: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBa
 def map_in_arrow(frame: Any, function: _Function, schema: str) -> Any:
     """Call `DataFrame.mapInArrow`; column names may contain dots and backticks.
 
-    PySpark's method fails for such names. Therefore columns are renamed before the call, and the
-    function gets batches with the original names.
+    PySpark's method fails for column names with these characters. Therefore such a DataFrame's
+    columns are renamed before the call, and the function gets batches with the original names.
     """
     names = tuple(frame.columns)
     if not any(character in name for name in names for character in ".`"):

@@ -1,8 +1,8 @@
 """Spark jobs with a tag for cancellation and a description for Spark's UI.
 
 A task returns its error as a result, so that the other tasks finish and the driver learns which
-files they wrote. But tasks that haven't started yet would run needlessly. If some tasks still wait
-for a slot a few seconds after a task has failed, the driver cancels the job. In this case the files
+files they wrote. After a failure, it would be useless to start further tasks. If some tasks still
+wait for a slot a few seconds after the failure, the driver cancels the job. In this case, the files
 of the running tasks remain until VACUUM deletes them.
 """
 
@@ -24,7 +24,7 @@ from bayou.spark.jvm.objects import JvmError
 
 
 class TaggedJobs:
-    """The Spark jobs of one operation; all have the same tag and description.
+    """The Spark jobs of one operation. All of these jobs have the same tag and description.
 
     Only one thread at a time may start jobs. Under Spark Connect, jobs have no description.
     """
@@ -38,7 +38,7 @@ class TaggedJobs:
     def tagged(self) -> Iterator[None]:
         """Context manager that tags and describes the jobs that this thread starts in its block.
 
-        If the block is interrupted, for example by Ctrl-C, its jobs are cancelled. PySpark's own
+        If the block is interrupted, for example by Ctrl-C, these jobs are cancelled. PySpark's own
         handler of Ctrl-C can't cancel jobs while the interrupted thread waits for the JVM.
         """
         handled = sys.exception()
@@ -74,7 +74,7 @@ class TaggedJobs:
                 context.setLocalProperty(_DESCRIPTION, previous)  # type: ignore[arg-type]  # null
 
     def cancel(self) -> None:
-        """Cancel the running jobs. Works from any thread, also after the session was stopped."""
+        """Cancel the running jobs. Any thread may call this, also after the session has stopped."""
         if not isinstance(self._spark, SparkSession):
             self._spark.interruptTag(self._tag)
             return
@@ -83,9 +83,10 @@ class TaggedJobs:
 
 @contextlib.contextmanager
 def local_properties(spark: Any, properties: Mapping[str, str]) -> Iterator[None]:
-    """Context manager that sets properties for the jobs that this thread starts in its block.
+    """Context manager that sets local properties of the jobs that this thread starts in its block.
 
-    Tasks use such a property like a setting of the session, unless the session has the setting.
+    In the tasks, such a property has the effect of a setting of the session. If the session sets
+    the same key, the session's value applies.
     """
     context = spark.sparkContext
     previous = {name: context.getLocalProperty(name) for name in properties}
@@ -106,11 +107,12 @@ _DESCRIPTION = "spark.job.description"
 def _interruption(error: BaseException, handled: BaseException | None) -> BaseException | None:
     """Return the interruption that led to an error; None if the error has another cause.
 
-    An interruption can also interrupt PySpark's connection to the JVM. PySpark's clean-up then
-    fails, and the clean-up's error hides the interruption.
+    An interruption can break PySpark's connection to the JVM. Then PySpark's clean-up fails, and
+    the error of the clean-up hides the interruption.
 
     Args:
-        handled: the exception that the caller was handling before the jobs started.
+        handled: the exception that the caller was handling before the jobs started; None if there
+            was none.
     """
     cause: BaseException | None = error
     while cause is not None and cause is not handled:
@@ -126,7 +128,7 @@ _POLL_SECONDS = 0.2
 
 
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
-    """Create an accumulator that tasks use to report a failure; see `report_failure`.
+    """Create the accumulator to which `report_failure` reports failed tasks.
 
     After a report, the driver waits at most a few seconds until all tasks of the stage have
     started. If some tasks then still wait for a slot, the driver cancels `jobs`.

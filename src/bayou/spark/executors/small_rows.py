@@ -1,13 +1,15 @@
 """`mapInArrow` for small rows, without Spark's check of the size of each Arrow batch.
 
-Since Spark 4.1, a task computes the size of an Arrow batch again after each row, so that no batch
-exceeds `spark.sql.execution.arrow.maxBytesPerBatch` (64 MB). In an append of 8 columns, this took
-46% of the time of the tasks that send rows to Python workers. A job for small rows runs without
-this check: a batch has only as many rows as fit into 64 MB.
+Spark limits the size of a batch by `spark.sql.execution.arrow.maxBytesPerBatch` (64 MB). Since
+Spark 4.1, a task computes the size of the batch again after each row. In an append of 8 columns,
+this took 46% of the time of the tasks that send rows to Python workers. A job for small rows runs
+without this check. The number of rows per batch is limited instead, so that a batch of small rows
+fits into 64 MB.
 
 Before the rows are sent, an expression marks large rows and removes their strings, so that no batch
-becomes too large. The function gets a `LargeRowError` in place of a batch with a marked row. The
-caller then discards what the job has written, and runs it again with Spark's check.
+becomes too large. The called function gets a `LargeRowError` instead of a batch with a marked row.
+The caller then discards everything that the job has written, and runs the job again with Spark's
+check.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _BATCH_BYTES = 64 << 20  # Spark's default for `_MAX_BYTES`
 _BATCH_ROWS = 10_000  # Spark's default for `_MAX_ROWS`
 _MIN_BATCH_ROWS = 1_000
 _STRING_BYTES = 16 << 10
-"""Maximum size of the strings and binary values of a small row."""
+"""Maximum total size in bytes of the strings and binary values of a small row."""
 
 _MAX_STRINGS = 100  # as `spark.sql.codegen.maxFields`: Spark doesn't compile wider plans as a whole
 _IS_LARGE = "bayou-is-large-row"
@@ -51,7 +53,7 @@ _tables_with_large_rows: set[str] = set()
 
 
 class LargeRowError(BayouError):
-    """The strings of a row exceed 16 KB; the job has to run again with Spark's check."""
+    """The strings of a row exceed 16 KB. The caller has to run the job again with Spark's check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +61,19 @@ class ArrowInput:
     """The rows for a call of `mapInArrow`.
 
     Attributes:
-        frame: the rows; large rows are marked.
-        batch_rows: maximum number of rows in a batch; None for Spark's limits.
+        frame: a DataFrame of the rows. If large rows are possible, the last column marks them.
+        batch_rows: maximum number of rows in a batch. If None, Spark's limits apply.
     """
 
     frame: Any
     batch_rows: int | None = None
 
     def map(self, function: Callable[..., Any], schema: str) -> Any:
-        """Call `mapInArrow`; the function gets its batches through `unmarked`."""
+        """Call `mapInArrow`. The function has to read its batches with `unmarked`."""
         return map_in_arrow(self.frame, function, schema)
 
     def collect(self, mapped: Any) -> list[Any]:
-        """Collect the result of `map`."""
+        """Collect the DataFrame that `map` returned."""
         if self.batch_rows is None or not _can_run_unlimited(mapped):
             return list(mapped.collect())
         properties = {_MAX_BYTES: _UNLIMITED, _MAX_ROWS: str(self.batch_rows)}
@@ -80,11 +82,14 @@ class ArrowInput:
 
 
 def with_small_rows(frame: Any, table: str, run: Callable[[ArrowInput], ResultT]) -> ResultT:
-    """Call `run` with the rows of a DataFrame; call it again if there are large rows.
+    """Call `run` with the rows of a DataFrame. If there are large rows, call `run` a second time.
+
+    In the first call, Spark doesn't check the sizes of batches. In the second call, it does.
 
     Args:
         table: the table to which the rows are written.
-        run: runs a job. If it raises an error, it has discarded what the job has written.
+        run: function that runs a job. Before it raises an error, it discards everything that the
+            job has written.
     """
     small = None if table in _tables_with_large_rows else _small_rows(frame)
     if small is not None:
@@ -95,7 +100,9 @@ def with_small_rows(frame: Any, table: str, run: Callable[[ArrowInput], ResultT]
 
 
 def unmarked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an `ArrowInput` without the mark; called in a task.
+    """Yield the batches of an `ArrowInput` without the column that marks large rows.
+
+    Called in a task.
 
     Raises:
         LargeRowError: a batch has a large row.
@@ -111,10 +118,10 @@ def unmarked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _small_rows(frame: Any) -> ArrowInput | None:
-    """Return the marked rows of a DataFrame; None if the limits for its batches have to stay.
+    """Return the rows of a DataFrame with large rows marked; None if Spark's limits must apply.
 
-    They stay if the session sets them, and for types whose values have a size that is unknown
-    before it is computed, such as arrays.
+    Spark's limits apply if the session sets them, or if the sizes of rows aren't known in advance,
+    for example because of arrays.
     """
     conf = frame.sparkSession.conf
     if any(conf.get(name, None) is not None for name in (_MAX_BYTES, _MAX_ROWS)):
@@ -144,7 +151,7 @@ def _small_rows(frame: Any) -> ArrowInput | None:
 
 
 def _string_sizes(column: Any, data_type: T.DataType) -> list[Any] | None:
-    """Return expressions for the sizes of a column's strings; None if the sizes are unknown."""
+    """Return SQL expressions for the sizes of a column's strings; None if the sizes are unknown."""
     if isinstance(data_type, _FIXED_WIDTH):
         return []
     if isinstance(data_type, T.StringType | T.CharType | T.VarcharType | T.BinaryType):
@@ -165,11 +172,13 @@ def _are_names_unique(fields: Sequence[T.StructField]) -> bool:
 
 
 def _can_run_unlimited(mapped: Any) -> bool:
-    """Whether a job may run without Spark's check and, if there are large rows, run twice.
+    """Whether a job may run without Spark's check, and a second time if there are large rows.
 
-    The limits of a job apply to all its batches, so only the last operation of the job, which is
-    `mapInArrow`, may send rows to Python workers. Users may not observe the rows of the job,
-    because an observation would have the values of the first run. An RDD can hide both.
+    Two conditions have to be met. First, the job sends rows to Python workers only in its last
+    operation, `mapInArrow`, because the limits of a job apply to all its batches. Second, the user
+    doesn't observe the rows of the job (`DataFrame.observe`), because the observation would have
+    the values of the first run. The result is False if the job reads an RDD, whose plan isn't
+    visible.
     """
     if reads_rdds(mapped):
         return False
@@ -178,7 +187,10 @@ def _can_run_unlimited(mapped: Any) -> bool:
 
 
 _TO_PYTHON = re.compile(r"^[ :+|*()\d-]*\w*(?:Python|PySpark|Pandas|InArrow)", re.MULTILINE)
-"""An operator of a plan that sends rows to Python workers."""
+"""Regular expression that matches operators of a plan that send rows to Python workers."""
 
 _OBSERVED = re.compile(r"CollectMetrics (?!bayou_)")
-"""An observation by a user. The names of Bayou's own observations begin with `bayou_`."""
+"""Regular expression that matches a user's observations in a plan.
+
+The names of Bayou's own observations begin with `bayou_`.
+"""

@@ -1,10 +1,12 @@
 """Tells the write tasks of a query which table versions the query's read tasks have read.
 
 Spark doesn't tell a Python data source which tables the rows of a write come from. Therefore a read
-task writes a small file to a local directory of its executor, under the query's execution id. The
-write tasks of the query on the same executor read the file. Files on other executors aren't read,
-and are rarely needed: a query without a shuffle reads and writes in the same task, and a query with
-a shuffle usually has read tasks and write tasks on each executor.
+task writes a small file to a local directory of its executor. The file's name contains the query's
+execution id. The write tasks of the query on the same executor read the file.
+
+Files on other executors can't be read, but they are rarely needed. A query without a shuffle reads
+and writes in the same task. A query with a shuffle usually has read tasks and write tasks on each
+executor.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ from pyspark import TaskContext
 
 _FOLDER = "bayou-versions-read"
 _MAX_FILES = 1_000
-"""Maximum number of files; the oldest are deleted. Spark deletes all files when it stops."""
+"""Maximum number of files in the local directory; the oldest files are deleted.
+
+Spark deletes all of these files when it stops.
+"""
 
 
 def report_version_read(table: str, version: int) -> None:
@@ -40,7 +45,7 @@ def report_version_read(table: str, version: int) -> None:
 
 
 def versions_read(table: str) -> frozenset[int]:
-    """The versions of a table that the current query's tasks on this executor have read so far."""
+    """Return the versions of a table that tasks of the current query have read on this executor."""
     folder = _query_folder()
     versions: set[int] = set()
     if folder is not None:
@@ -53,7 +58,10 @@ def versions_read(table: str) -> frozenset[int]:
 
 
 def _query_folder() -> Path | None:
-    """Path prefix of the current query's files; None if no query runs in this process."""
+    """Return the path prefix of the current query's files.
+
+    The result is None if no query runs in this process.
+    """
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty("spark.sql.execution.id")
     local = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]

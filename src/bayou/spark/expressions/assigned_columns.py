@@ -36,11 +36,11 @@ from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.types import from_spark, to_spark
 
 _TypedColumn: TypeAlias = tuple[Any, DataType]
-"""A Column and its type."""
+"""A Column and the type of its values."""
 
 
 def default_literal(schema: StructType, field: StructField, *, table: str) -> str:
-    """A column's default value as an SQL literal in parentheses; `(NULL)` without a default."""
+    """Return a column's default as a SQL literal in parentheses; `(NULL)` without a default."""
     default = column_defaults(schema).get(field.name)
     if default is None:
         return "(NULL)"
@@ -101,10 +101,10 @@ def assigned_columns(
 ) -> dict[str, Any]:
     """Return the new values of the assigned top-level columns, as Columns by column name.
 
-    If only some fields of a struct are assigned, the other fields keep their values, or become NULL
-    if the struct was NULL. The fields of an assigned struct are matched by name. If the function
-    `structs_by_name` returns False for the session, they are matched by position. Other values are
-    cast.
+    If only some fields of a struct are assigned, the other fields keep their values; they become
+    NULL if the struct was NULL. If a whole struct is assigned, its fields are matched by name, or
+    by position if `structs_by_name` returns False for the session. All other values are cast to the
+    column's type.
 
     Args:
         schema: the table's schema after the command.
@@ -113,8 +113,8 @@ def assigned_columns(
             path occurs twice.
         alias: the target's alias.
         rows: a DataFrame with the columns that the values refer to.
-        hidden: maps names of the table's columns to their names in `rows`, where these differ; see
-            `TargetView.hidden_columns`.
+        hidden: for each column of the table that has another name in `rows`: the name in the table,
+            mapped to the name in `rows` (see `TargetView.hidden_columns`).
     """
     by_column: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for path, value in values:
@@ -170,7 +170,7 @@ def _struct_field(struct: _TypedColumn | None, name: str) -> _TypedColumn | None
 
 
 def cast_to(field: StructField, column: Any) -> Any:
-    """Cast a Column to the type of a table's column; a value that doesn't fit is an error."""
+    """Cast a Column to the type of a table's column; values that don't fit raise an error."""
     return ansi_cast(column, to_spark(StructType((field,))).fields[0].dataType)
 
 

@@ -1,8 +1,8 @@
 """Translation of Catalyst filters into kernel predicates.
 
 Catalyst converts a filter to SQL, which the kernel parses. Columns have physical names, which may
-be qualified. A filter that can't be translated, or could have another meaning in the kernel, is
-ignored: fewer files are skipped, and Spark filters the rows.
+be qualified. A filter is ignored if it can't be translated, or if it could have another meaning in
+the kernel. In this case fewer files are skipped, and Spark filters the rows.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ def to_predicate(
     ansi: bool = True,
     ignored_columns: frozenset[str] = frozenset(),
 ) -> Predicate | None:
-    """Combine the filters that can be translated with AND; None if no filter can be translated.
+    """Return the AND of the translated filters; None if no filter can be translated.
+
+    Filters that can't be translated are omitted.
 
     Args:
         filters: the filters of a scan.
         time_zone: the session's time zone, in which Catalyst formats timestamps.
         ansi: whether the session is in ANSI mode.
-        ignored_columns: physical names of columns with a collation. Filters with these columns
+        ignored_columns: physical names of columns with a collation. Filters over these columns
             aren't translated.
     """
     names: dict[tuple[tuple[str, str], ...], _ColumnNames] = {}
@@ -135,7 +137,7 @@ def _parsed_column(text: str) -> Column | None:
 
 
 def _in_zone(literal: Literal, time_zone: str) -> Literal:
-    """Correct a timestamp literal that is in `time_zone`, but was parsed as UTC."""
+    """Convert a timestamp literal that is in `time_zone`, but was parsed as UTC, to UTC."""
     value = literal.value
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         return literal

@@ -46,7 +46,7 @@ class _OpaqueError(Exception):
 
 
 def column_sql(spark: Any, column: Any) -> str | None:
-    """The SQL of a classic Column; None if a part has no SQL, such as a Python UDF."""
+    """Return the SQL of a classic Column; None if a part has no SQL, such as a Python UDF."""
     try:
         return _classic_sql(CatalystExpression.of(spark, column))
     except _OpaqueError:
@@ -54,10 +54,10 @@ def column_sql(spark: Any, column: Any) -> str | None:
 
 
 def conjunct_sqls(spark: Any, column: Any) -> list[str]:
-    """The SQL of each conjunct of a classic Column; conjuncts without SQL are omitted.
+    """Return the SQL of each conjunct of a classic Column; conjuncts without SQL are omitted.
 
-    Callers use the conjuncts to find out which rows of its table a command reads. If a conjunct
-    contains a subquery, the list is empty, because the subquery can read other rows of this table.
+    Callers derive from the conjuncts which rows of the target table a command reads. If a conjunct
+    contains a subquery, the list is empty, because the subquery may read other rows of that table.
     """
     try:
         return list(_conjuncts(CatalystExpression.of(spark, column)))
@@ -66,7 +66,7 @@ def conjunct_sqls(spark: Any, column: Any) -> list[str]:
 
 
 def function_call_sql(name: str, arguments: list[str]) -> str:
-    """The SQL of a function call, or of an operator that Spark represents as a function."""
+    """Return the SQL of a function call, or of an operator that Spark represents as a function."""
     lower_case = name.lower()
     if lower_case in _BINARY and len(arguments) == 2:
         return f"({arguments[0]} {lower_case.upper()} {arguments[1]})"
@@ -76,10 +76,10 @@ def function_call_sql(name: str, arguments: list[str]) -> str:
 
 
 def case_sql(parts: list[str]) -> str:
-    """The SQL of a CASE expression.
+    """Return the SQL of a CASE expression.
 
     Args:
-        parts: condition, value, condition, value, ... and an optional ELSE value.
+        parts: the SQL of condition, value, condition, value, ... and an optional ELSE value.
     """
     pairs = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, len(parts) - 1, 2)]
     last = [f"ELSE {parts[-1]}"] if len(parts) % 2 else []
@@ -148,7 +148,7 @@ _LITERALS: dict[str, Callable[[Any], str]] = {
 
 
 def connect_column_sql(column: Any) -> str | None:
-    """The SQL of a Connect Column; None if a part has no SQL.
+    """Return the SQL of a Connect Column; None if a part has no SQL.
 
     `F.col("t.id")` has SQL. `frame["id"]` has none, because only the server knows whether the
     column belongs to the target or the source.

@@ -20,13 +20,13 @@ from bayou.spark.session.connection import is_classic
 
 @dataclass(frozen=True, slots=True)
 class RowExpression:
-    """A condition or value of the user: an SQL string or a Column.
+    """A condition or value from the user: a SQL string or a Column.
 
     Attributes:
         sql: the SQL; None if a part of the Column has no SQL, such as a Python UDF.
-        user_column: the user's Column; None for an SQL string.
-        conjunct_sqls: if `sql` is None, the SQL of the Column's conjuncts; conjuncts without SQL
-            are omitted. If `sql` is set, an empty tuple.
+        user_column: the user's Column; None for a SQL string.
+        conjunct_sqls: the SQL of the Column's conjuncts if `sql` is None, otherwise empty.
+            Conjuncts without SQL are omitted.
     """
 
     sql: str | None
@@ -46,9 +46,9 @@ class RowExpression:
     def conjuncts(self) -> list[Predicate]:
         """The conjuncts that the kernel can parse.
 
-        Callers use the conjuncts to find out which rows of its table a command reads. If the
-        expression contains a subquery, the list is empty, because the subquery can read other rows
-        of this table.
+        Callers derive from the conjuncts which rows of the target table a command reads. If the
+        expression contains a subquery, the list is empty, because the subquery may read other rows
+        of that table.
         """
         strings = self.conjunct_sqls if self.sql is None else (self.sql,)
         if any(token.is_keyword("SELECT") for string in strings for token in tokenize(string)):
@@ -64,18 +64,18 @@ class RowExpression:
 def parse_condition(
     spark: Any, condition: Any, argument: str = "condition"
 ) -> RowExpression | None:
-    """Convert a user's condition, an SQL string or a Column; None stays None."""
+    """Convert a condition from the user (a SQL string or a Column); None stays None."""
     return None if condition is None else _expression(spark, condition, argument)
 
 
 def parse_values(
     spark: Any, values: Any, argument: str, method: str | None = None
 ) -> dict[str, RowExpression]:
-    """Convert a user's mapping from column names to values, which are SQL strings or Columns.
+    """Convert the user's mapping from column names to values (SQL strings or Columns).
 
     Args:
-        argument: name of the argument, for errors.
-        method: name of the method with this argument, for errors.
+        argument: name of the argument that contains the mapping, for errors.
+        method: name of the method that has this argument, for errors.
     """
     display_name = repr(argument) if method is None else f"{argument!r} in {method}"
     if values is None:

@@ -42,16 +42,21 @@ def fall_back_to_spark(
 
     Under Spark Connect, `error` is raised, because a Spark plan needs a classic session.
 
+    If Spark's analysis fails, one of these errors is raised:
+
+    1. Spark's error, if `error` is an `OnlySparkError`.
+    2. `error`, if it has an error condition of delta-spark, or if Spark's error has no error
+    condition.
+    3. In all other cases, a `PredicateError` with the message and the error condition of Spark's
+    error.
+
     Args:
         error: the error that the kernel raised for an expression.
-        run: runs the operation as a Spark plan.
+        run: function that runs the operation as a Spark plan.
 
     Raises:
-        AnalysisException: Spark's analysis fails, and `error` is an `OnlySparkError`.
-        PredicateError: Spark's analysis fails, and `error` isn't an `OnlySparkError`. `error` is
-            raised if it names an error condition of delta-spark, or if Spark's error has no error
-            condition. Otherwise, the raised error has the message and the error condition of
-            Spark's error.
+        AnalysisException: case 1.
+        PredicateError: cases 2 and 3.
     """
     if not is_classic(target.spark):
         raise error
@@ -84,12 +89,12 @@ class OnlySparkError(PredicateError):
 
 
 def check_no_view(target: TargetTable, expression: RowExpression) -> None:
-    """Raise `PredicateError` if the target is a view.
+    """Raise `PredicateError` for an expression if the target is a view.
 
     The kernel can't compute the columns of a view.
 
     Args:
-        expression: the condition or value that the error names.
+        expression: the condition or value, for the error.
     """
     if target.view is not None:
         raise PredicateError(
@@ -102,16 +107,18 @@ def check_no_view(target: TargetTable, expression: RowExpression) -> None:
 def check_structs_by_name(
     spark: Any, table: str, schema: StructType, source: StructType | None = None
 ) -> None:
-    """Raise `UnsupportedFeatureError` if the session matches struct fields of a column by position.
+    """Raise `UnsupportedFeatureError` if the session requires that struct fields match by position.
 
-    The session does this if the setting `STRUCTS_BY_NAME` is false. The commands that call this
-    function can match struct fields only by name. A column without structs doesn't raise the error.
+    The session requires this if the setting `STRUCTS_BY_NAME` is false. The caller can match struct
+    fields only by name. The error isn't raised for these columns:
+
+    - columns without structs
+    - columns that `source` lacks
+    - columns whose struct fields have the same names in the same order in `schema` and `source`
 
     Args:
         schema: the table's columns.
-        source: the columns that UPDATE SET * or INSERT * assigns; None for other values. A column
-            that `source` lacks doesn't raise the error. Neither does a column whose struct fields
-            have the same names in the same order in `schema` and in `source`.
+        source: the columns that UPDATE SET * or INSERT * assigns; None for other values.
     """
     if structs_by_name(spark):
         return
@@ -133,8 +140,8 @@ def check_structs_by_name(
 class KernelExpressions:
     """Converts conditions and values over a table's columns to expressions of the kernel.
 
-    `predicate` and `value` raise `PredicateError` if the kernel can't evaluate an expression as
-    Spark does.
+    `predicate` and `value` raise `PredicateError` if the kernel can't evaluate an expression, or
+    could give another result than Spark.
     """
 
     target: TargetTable
@@ -190,7 +197,7 @@ class KernelExpressions:
         return expression
 
     def column(self, name: str) -> str:
-        """Remove the target's alias from the name of an assigned column."""
+        """Return the name of an assigned column without the target's alias."""
         alias = self.target.alias
         qualifier, dot, column = name.partition(".")
         if qualifier.count("`") % 2:  # the dot is a part of a name in backticks
@@ -200,7 +207,7 @@ class KernelExpressions:
         return column
 
     def without_alias(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Remove the target's alias from the path of a column in an expression."""
+        """Return the path of a column in an expression without the target's alias."""
         alias = self.target.alias
         qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
         return path[1:] if qualified and self.schema.get(path[1]) is not None else path

@@ -24,14 +24,14 @@ def check_row_expression(
 ) -> None:
     """Raise `PredicateError` if an expression has a function that isn't allowed.
 
-    Aggregate, window and generator functions aren't allowed. Functions that aren't deterministic
-    are only allowed if `random_condition` is None.
+    Aggregate, window and generator functions aren't allowed. Nondeterministic functions are allowed
+    only if `random_condition` is None.
 
     Args:
         rows: a DataFrame with the columns that the expression uses.
         what: name of the expression in the message, such as `condition of the DELETE`.
         aggregate_condition: Spark's error condition for aggregate, window and generator functions.
-        random_condition: Spark's error condition for functions that aren't deterministic.
+        random_condition: Spark's error condition for nondeterministic functions.
     """
     string = expression.display_string
     evaluated = None

@@ -1,8 +1,8 @@
 """Settings of a session that change how Spark reads SQL.
 
 Bayou parses SQL in Spark's default grammar. `session_sql` rewrites a user's SQL to this grammar: it
-substitutes variables (`${name}`), and replaces double quotes around names by backticks. For Spark,
-the result has the same meaning as the user's SQL.
+substitutes variables (`${name}`), and replaces double quotes around names by backticks. The
+rewritten SQL has the same meaning for Spark as the user's SQL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def session_sql(spark: Any, text: str) -> str:
 
 
 def session_literal(spark: Any, string: str) -> str:
-    """Return a string as an SQL literal that is valid in the session's and in Bayou's grammar."""
+    """Return a string as a SQL literal that the session and Bayou read in the same way."""
     if any(characters in string for characters in ("\\", "'", "${")) and conf_flag(
         spark, _RAW_STRINGS
     ):
@@ -54,9 +54,10 @@ def session_literal(spark: Any, string: str) -> str:
 
 
 def has_raw_strings(spark: Any, text: str) -> bool:
-    r"""Whether the session and Bayou read a string in the SQL, such as `'\d'`, differently.
+    r"""Whether the session and Bayou may read a string in the SQL, such as `'\d'`, differently.
 
-    By default, a backslash and a doubled quote are escapes. Two of Spark's settings change this.
+    In Spark's default grammar, a backslash or a doubled quote in a string is an escape. Two of
+    Spark's settings change this.
     """
     doubled = "''" in text
     if doubled and conf_flag(spark, _CONSECUTIVE_STRINGS):
@@ -68,7 +69,8 @@ def with_current_time(spark: Any, text: str, columns: Collection[str]) -> str:
     """Replace the functions of the current date and time in SQL by literals.
 
     Args:
-        columns: names of columns. Without parentheses, `current_date` can be one of them.
+        columns: names of columns. If one of them is `current_date` or `current_timestamp`, this
+            name without parentheses is the column and isn't replaced.
     """
     sql_parts, at = [], 0
     literals: dict[str, str] = {}
@@ -97,9 +99,9 @@ _CURRENT_TIME = {
 
 
 def _current_time(spark: Any) -> dict[str, str]:
-    """Return literals of the current date and the current time, by type.
+    """Return literals of the current date and time by type (DATE, TIMESTAMP and TIMESTAMP_NTZ).
 
-    The date and the time without a time zone are in the session's time zone.
+    DATE and TIMESTAMP_NTZ are in the session's time zone.
     """
     time = "date_format(current_timestamp(), 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX')"
     local = "CAST(current_date() AS STRING), CAST(localtimestamp() AS STRING)"
@@ -136,6 +138,6 @@ def _substituted(spark: Any, text: str, within: tuple[str, ...]) -> str:
 
 
 def _has_quoted_names(spark: Any) -> bool:
-    """Whether `"a"` in the session's SQL is a name; otherwise it is a string."""
+    """Whether `"a"` in the session's SQL is a name. If not, it is a string."""
     setting = "spark.sql.ansi.doubleQuotedIdentifiers"
     return conf_flag(spark, setting) and conf_flag(spark, "spark.sql.ansi.enabled", default=True)
