@@ -53,29 +53,31 @@ _ADDED_REDACTION = (
     rf"|(?<![\w.-])--?[\w.-]{{0,100}}{_CREDENTIAL}[\w.-]{{0,100}}\s"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
-"""Regular expression of the secret options that `spark.redaction.regex` doesn't match. It prevents
-Spark from writing them to plans and event logs. Spark redacts an option if its name or its value
-matches. Therefore the expression contains no word that is common in paths. `credential` matches
-only in a name, and in a value before another value, such as `--credential x`, `credential: x` and
-`'credential' = 'x'`. It doesn't match in class paths, Maven coordinates, and classes such as
-`AWSCredentialsProvider`."""
+"""Regular expression that matches secret options that `spark.redaction.regex` doesn't match.
+
+The expression prevents that Spark writes these options to plans and event logs. Spark redacts an
+option if the option's name or value matches. Therefore the expression contains no word that is
+common in paths. The word `credential` matches in names of options. In values, it matches only
+before another value, such as `--credential x`, `credential: x` and `'credential' = 'x'`. It doesn't
+match in class paths, Maven coordinates, and classes such as `AWSCredentialsProvider`.
+"""
 _REDACTED_CONFS = (
     r"(?i)secret|password|token|access[.]?key" + _ADDED_REDACTION + r"|://[^\s/:@]*:[^\s@]*@"
 )
-"""The value of `spark.redaction.regex`: Spark's default, other secrets, and passwords in URLs."""
+"""Value of `spark.redaction.regex`: Spark's default, other secrets, and passwords in URLs."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.sql.extensions")
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
-"""Prefixes of settings that the JVM needs as arguments when it starts."""
+"""Prefixes of settings that the JVM gets as command-line arguments when it starts."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def enable(spark: Any) -> None:
     """Make a session read and write Delta tables with Bayou. Repeated calls have no effect.
 
-    Bayou installs hooks in PySpark's readers and writers. The hooks handle the format `delta` while
-    the conf `spark.bayou.enabled` is true: in this session, in `foreachBatch`, and in sessions
-    created later in the same application.
+    Bayou installs hooks in PySpark's readers and writers. The hooks handle the format `delta` in
+    sessions whose conf `spark.bayou.enabled` is true. `enable` sets this conf in this session and
+    for sessions created later in the same application. The hooks also work in `foreachBatch`.
 
     If delta-spark's JAR is on the class path, Spark uses the JAR for the format `delta`. In this
     case, `enable` issues a warning and does nothing else.
@@ -86,7 +88,7 @@ def enable(spark: Any) -> None:
 
     Filter pushdown into Python data sources (`spark.sql.python.filterPushdown.enabled`) is turned
     on. Reads with the option `pushFilters` use the pushed filters to skip files. Other reads ignore
-    the pushed filters, because Spark 4.2 and 4.3 confuse the filters of queries that share a
+    the pushed filters, because Spark 4.2 and 4.3 mix up the filters of queries that share a
     `load()`. The read option `filter` always skips files.
 
     Options whose names contain words such as `password` or `token` are redacted in plans and event
@@ -179,12 +181,14 @@ def start_session(
     time_zone: str | None = None,
     java_options: Sequence[str] = (),
 ) -> SparkSession:
-    """Start a Spark session with Bayou enabled; works from any virtual environment.
+    """Start a Spark session with Bayou enabled; no virtual environment has to be activated.
 
-    The web UI and the progress bar are off, and only errors are logged. The web UI and event logs
-    don't show confs whose names or values look secret. With a local master, the driver listens on
-    loopback only, and the workers run the Python interpreter of this process. `conf` overrides each
-    of these settings; `spark.pyspark.python` sets the workers' interpreter.
+    The session has these default settings, which `conf` can override:
+
+    - The web UI and the progress bar are off, and only errors are logged.
+    - Confs whose names or values look secret are redacted in the web UI and in event logs.
+    - With a local master, the driver listens on the loopback interface only. The workers run the
+      Python interpreter of this process, unless `spark.pyspark.python` is set.
 
     Args:
         app_name: application name in Spark's UI and logs.
@@ -235,7 +239,8 @@ def _start_without_secrets(settings: Mapping[str, str]) -> None:
     """Start the JVM without secrets in its command line.
 
     PySpark would pass all settings to `spark-submit` as arguments, which all users of the machine
-    can read. Does nothing if no setting is secret, or if the JVM runs already.
+    can read. The function does nothing if no setting is secret, if the JVM is already running, or
+    under Spark Connect.
     """
     secret = {key for key, value in settings.items() if _is_secret(key, value)}
     if not secret or is_remote():
@@ -254,7 +259,7 @@ def _is_secret(key: str, value: str) -> bool:
 
 
 def _set_conf(spark: Any, key: str, value: str | None) -> None:
-    """Set a conf (None: unset it) in this session and in later sessions of the application."""
+    """Set a conf in this session and in later sessions of the application; None unsets it."""
     if value is None:
         spark.conf.unset(key)
     else:
@@ -264,10 +269,10 @@ def _set_conf(spark: Any, key: str, value: str | None) -> None:
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """Make the workers of a local session run this interpreter, unless one is configured.
+    """Make the workers of a local session run this interpreter, unless `PYSPARK_PYTHON` is set.
 
-    Also registers Bayou's data sources, because the JVM uses `python3` from the PATH for
-    unregistered data sources.
+    Also registers Bayou's data sources. For unregistered data sources, the JVM would run `python3`
+    from the PATH.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("local") or os.environ.get("PYSPARK_PYTHON"):

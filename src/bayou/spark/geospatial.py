@@ -1,7 +1,7 @@
 """Geometries and geographies in Spark, since Spark 4.1.
 
-In Arrow, Spark represents a value as a struct of a spatial reference identifier (`srid`) and `wkb`.
-The kernel represents it as binary (WKB).
+In Arrow, Spark represents a geometry or geography as a struct of a spatial reference identifier
+(`srid`) and `wkb`. The kernel represents it as binary (WKB).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def has_geospatial(data_type: Any) -> bool:
 
 
 def to_spark_values(array: Any, target: Any) -> pa.Array[Any]:
-    """Convert an array of the kernel to Spark's Arrow type `target`.
+    """Convert an array from the kernel's representation to Spark's Arrow type `target`.
 
-    Geometries and geographies in structs, arrays and values of maps are also converted.
+    Geometries and geographies within structs, arrays and map values are also converted.
     """
     if is_geospatial(target):
         return _with_srid(array, target)

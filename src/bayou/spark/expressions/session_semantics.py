@@ -3,13 +3,13 @@
 The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Results can differ for:
 
 - inexact functions, whose results can differ in the last digit
-- expressions that depend on a setting such as ANSI mode, if the session has changed it
+- expressions that depend on a setting such as ANSI mode, if the session has changed the setting
 - expressions and casts that depend on the time zone, if the session's time zone isn't UTC
-- comparisons of CHAR columns and of columns with a collation
+- comparisons of CHAR columns, and of columns with a collation
 
-In a classic session, Spark evaluates these expressions. The kernel always evaluates the condition
-of an overwrite and the read option `filter`. `with_zone` adds the session's time zone to the
-timestamps in these conditions.
+In a classic session, Spark evaluates these expressions. Two kinds of conditions are exceptions: the
+kernel always evaluates the condition of an overwrite and the read option `filter`. `with_zone` adds
+the session's time zone to the timestamps in these conditions.
 """
 
 from __future__ import annotations
@@ -65,13 +65,16 @@ _DATE_FUNCTION = re.compile(
     r"year|quarter|month|day(of(month|week|year))?|weekday|weekofyear|last_day|add_months|trunc|"
     r"date_?(add|diff)|date_sub|make_date|to_date|unix_date"
 )
-"""Functions of dates. Their results depend on the time zone only if an argument is a timestamp."""
+"""Regular expression that matches functions of dates.
+
+Their results depend on the time zone only if an argument is a timestamp.
+"""
 _COMPARISONS = (Column, Literal, Comparison, In, InExpressions, IsNull, And, Or, Not)
 _UTC = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "+00:00"})
 
 
 def is_utc(zone: str) -> bool:
-    """Whether the name of a time zone is one of Spark's names for UTC."""
+    """Whether a time zone is UTC, in one of Spark's spellings."""
     return zone.upper() in _UTC
 
 
@@ -84,7 +87,7 @@ def depends_on_zone(expression: Expression, schemas: Iterable[StructType]) -> bo
 
 
 def has_timestamps(data_type: DataType) -> bool:
-    """Whether a type is or contains TIMESTAMP, the type of timestamps with time zone semantics."""
+    """Whether a type is or contains TIMESTAMP (not TIMESTAMP_NTZ)."""
     return contains_type(data_type, lambda t: t == TIMESTAMP)
 
 
@@ -97,22 +100,22 @@ def is_nan_test(expression: Expression) -> bool:
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
-    """In the SQL of a condition, add a time zone to the timestamps that have none.
+    """Add a time zone to the timestamps without time zone in the SQL of a condition.
 
     Args:
         zone: the session's time zone.
-        name: name of the option with the condition, for errors.
+        name: name of the option that contains the condition, for errors.
 
     Raises:
-        ArgumentError: `zone` isn't UTC, and the condition depends on the time zone in one of these
-            ways:
+        ArgumentError: `zone` isn't UTC, the condition depends on the time zone, and one of these is
+            true:
 
-            - It contains an operator or function other than comparisons, AND, OR, NOT and `isnan`.
-              A part without date and timestamp columns can contain others that don't depend on the
-              time zone, such as LIKE.
-            - It compares a timestamp with a date, with a TIMESTAMP_NTZ or with a string column.
-            - It contains an untyped string that looks like a timestamp without time zone, and a
-              column that is neither a date nor a timestamp.
+            - A part of the condition has an operator or function other than comparisons and
+              `isnan`. Parts are the operands of AND, OR and NOT. Parts over columns of other types
+              that don't depend on the time zone are exempt.
+            - The condition compares a timestamp with a date, a TIMESTAMP_NTZ or a string column.
+            - The condition contains an untyped string that looks like a timestamp without time
+              zone, and a column that is neither a date nor a timestamp.
     """
     try:
         expression = parse_predicate(condition)
@@ -172,9 +175,9 @@ def _compares_times(condition: Expression, schema: StructType) -> bool:
 
 
 def _converts_timestamps(condition: Predicate, schema: StructType) -> bool:
-    """Whether a condition casts dates, TIMESTAMP_NTZ values or string columns to timestamps.
+    """Whether a condition converts dates, TIMESTAMP_NTZ values or string columns to timestamps.
 
-    The result of this cast depends on the time zone.
+    The result of such a conversion depends on the time zone.
     """
 
     def converts(expression: Expression) -> bool:
@@ -233,7 +236,7 @@ _ANSI_INDEPENDENT = (
     StartsWith,
     Like,
 )
-"""Expressions that don't depend on ANSI mode if all operands of a comparison have the same type."""
+"""Expressions that don't depend on ANSI mode if all operands of a comparison have one type."""
 
 _SPECIAL_COMPARISON = re.compile(
     r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE
@@ -245,15 +248,14 @@ _TYPED_OPERANDS = (Comparison, In, InExpressions, StartsWith, Like)
 def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
     """Whether kernel and session give the same result for all expressions over these columns.
 
-    The result doesn't apply to expressions with inexact functions. Callers check these with
-    `inexact_function`.
+    Expressions with inexact functions are exempt. Callers check them with `inexact_function`.
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
     return not special and changed_rule(spark) is None and _is_utc(spark)
 
 
 def has_subquery(condition: str) -> bool:
-    """Whether a condition contains a query in parentheses."""
+    """Whether a condition contains a subquery, which begins with a parenthesis and SELECT."""
     tokens = list(tokenize(condition))
     return any(a.is_keyword("(") and b.is_keyword("SELECT") for a, b in pairwise(tokens))
 
@@ -261,8 +263,10 @@ def has_subquery(condition: str) -> bool:
 def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> None:
     """Raise `ArgumentError` if a condition uses a CHAR column or a column with a collation.
 
-    The kernel compares strings by their bytes. Spark has other rules for the strings of these
-    columns.
+    The kernel compares the bytes of strings. Spark compares these columns by other rules.
+
+    Args:
+        name: name of the option that contains the condition, for errors.
     """
     try:
         names = _names(parse_predicate(condition))
@@ -285,8 +289,8 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
     Comparisons of date and timestamp columns with constants don't depend on any setting.
 
     Args:
-        rule: the name of the setting, from `changed_rule`.
-        name: name of the option with the condition, for errors.
+        rule: name of the changed setting, as returned by `changed_rule`.
+        name: name of the option that contains the condition, for errors.
     """
     try:
         expression = parse_predicate(condition)
@@ -329,11 +333,11 @@ def matches_session(
     *,
     assigned: DataType | None = None,
 ) -> bool:
-    """Whether kernel and session give the same value for an expression.
+    """Whether the kernel and the session give the same value for an expression.
 
     Args:
         expression: a condition, or a value that UPDATE or MERGE assigns to a column.
-        schemas: the columns of the expression.
+        schemas: schemas with the columns of the expression.
         assigned: the type of the column to which the value is assigned; None for a condition.
     """
     schemas = tuple(schemas)
@@ -358,7 +362,7 @@ def assigned_type(name: str, alias: str | None, schemas: Iterable[StructType]) -
     Args:
         name: the name in the SET clause; may contain backticks and the alias.
         alias: the target's alias.
-        schemas: the table's schema, then schemas of columns that the command may add.
+        schemas: the table's schema, and schemas of columns that the command may add.
     """
     paths: list[tuple[str, ...]] = [(name,)]
     try:
@@ -381,7 +385,7 @@ def check_client_evaluates(
     *,
     assigned: DataType | None = None,
 ) -> None:
-    """Raise `PredicateError` if kernel and session may compute different values of an expression.
+    """Raise `PredicateError` if the kernel and the session may give different values.
 
     Under Spark Connect, row operations run in the client's process, where only the kernel can
     evaluate expressions. Inexact functions don't raise the error, although the last digit of their
@@ -432,8 +436,8 @@ def _client_error(sql: str, problem: str, action: str) -> PredicateError:
 def _uses_zone(sql: str, expression: Expression, schemas: Sequence[StructType]) -> bool:
     """Whether an expression's value may depend on the session's time zone.
 
-    `depends_on_zone` returns True for comparisons of timestamps with each other and with literals
-    that have a time zone. This function returns False for these comparisons.
+    This check is more precise than `depends_on_zone`. It returns False for comparisons of
+    timestamps with each other, and with literals that have a time zone.
     """
     if not depends_on_zone(expression, schemas):
         return False
@@ -454,8 +458,7 @@ def _uses_zone(sql: str, expression: Expression, schemas: Sequence[StructType]) 
 def _all_parts(expression: Expression, condition: Callable[[Expression], bool]) -> bool:
     """Whether all parts of an expression satisfy `condition`.
 
-    The parts are the operands of AND, OR and NOT, at any depth. An expression without these
-    operators is its only part.
+    AND, OR and NOT divide an expression into parts, at any depth.
     """
     if isinstance(expression, And | Or | Not):
         return all(_all_parts(operand, condition) for operand in operands_of(expression))
@@ -483,10 +486,10 @@ def _is_zone_free(expression: Expression, schemas: Sequence[StructType]) -> bool
 def _is_cast_in_zone(
     expression: Expression, assigned: DataType, schemas: Sequence[StructType]
 ) -> bool:
-    """Whether the assignment of a value to a column needs a cast that depends on the time zone.
+    """Whether assigning a value to a column needs a cast that depends on the time zone.
 
-    Casts to and from timestamps depend on the time zone. Only columns and literals have a known
-    type. For other values, the result is true if the column's type contains timestamps.
+    Casts to and from timestamps depend on the time zone. If the value isn't a column or a literal,
+    its type is unknown. The result is then True if the column's type contains timestamps.
     """
     if _has_type(expression, assigned, schemas):
         return False
@@ -496,7 +499,7 @@ def _is_cast_in_zone(
 
 
 def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[StructType]) -> bool:
-    """Whether an expression is NULL, or its type is known to be `data_type`."""
+    """Whether an expression is NULL, or is known to have the type `data_type`."""
     match expression:
         case Literal(value=None):
             return True
@@ -511,7 +514,7 @@ def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[Str
 
 
 def _has_special_comparison(field: StructField) -> bool:
-    """Whether a column is a CHAR or has a collation, or has a nested field of this kind."""
+    """Whether a column or one of its nested fields is a CHAR or has a collation."""
     return _SPECIAL_COMPARISON.search(StructType((field,)).to_json()) is not None
 
 
@@ -548,9 +551,9 @@ def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> boo
 
 
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
-    """Return what `kind_of` returns, such as `timestamp`, for each column that matches a path.
+    """Return the kinds (`timestamp`, ...; see `kind_of`) of the columns that match a path.
 
-    The first name of the path can be a table's alias. Returns `{None}` if no column matches.
+    The first name of the path can be a table's alias. If no column matches, the result is `{None}`.
     """
     kinds = {
         kind_of(field.data_type)

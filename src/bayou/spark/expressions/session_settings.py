@@ -19,15 +19,16 @@ _RULES = {
     "spark.sql.mapKeyDedupPolicy": "exception",
     "spark.sql.timestampType": "timestamp_ltz",
 }
-"""Settings that change the results of expressions, with the values that the kernel implements."""
+"""Settings that change the results of expressions, with the values that the kernel supports."""
 
 _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return the name of a changed setting that affects expressions; None if there is none.
+    """Return a setting that affects expressions and that the session has changed.
 
-    The kernel evaluates expressions as Spark does with the default values of its settings.
+    The result is the setting's name, or None if there is none. The kernel evaluates expressions as
+    Spark does with the default values of its settings.
     """
     for name, value in _RULES.items():
         if str(spark.conf.get(name, value)).strip().lower() != value:

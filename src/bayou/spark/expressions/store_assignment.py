@@ -30,7 +30,7 @@ from bayou.spark.session.settings import conf_flag
 from bayou.spark.types import contains_type
 
 CastFunction: TypeAlias = Callable[[Any, Any], Any]
-"""Casts a Column to a type of Spark."""
+"""Function that casts a Column (first argument) to a type of Spark (second argument)."""
 
 STRUCTS_BY_NAME = "spark.databricks.delta.resolveMergeUpdateStructsByName.enabled"
 _FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
@@ -42,10 +42,10 @@ _NULL_STRUCTS = {
         "spark.databricks.delta.merge.preserveNullSourceStructs.updateStar",
     ),
 }
-"""Settings of delta-spark for each command. UPDATE follows the settings of MERGE."""
+"""delta-spark's settings for NULL structs, by command. UPDATE uses the settings of MERGE."""
 
 _NUMBERS = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE)
-"""Each type can be cast to all later types without an overflow."""
+"""Numeric types; each type can be cast to all later types without an overflow."""
 
 _INTEGER_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 _AS_DECIMAL: dict[DataType, DecimalType] = {
@@ -61,11 +61,11 @@ def store_assignment_policy(spark: Any) -> str:
 
 
 def row_operation_policy(spark: Any) -> str:
-    """Return the policy of UPDATE and MERGE: `ANSI`, `LEGACY` or `STRICT`.
+    """Return the store assignment policy of UPDATE and MERGE: `ANSI`, `LEGACY` or `STRICT`.
 
     By default, this is the session's store assignment policy. If delta-spark's setting
-    `updateAndMergeCastingFollowsAnsiEnabledFlag` is true, the policy is `ANSI` if
-    `spark.sql.ansi.enabled` is true, and `LEGACY` otherwise.
+    `updateAndMergeCastingFollowsAnsiEnabledFlag` is true, `spark.sql.ansi.enabled` decides: the
+    policy is `ANSI` if this setting is true, otherwise `LEGACY`.
     """
     if not conf_flag(spark, _FOLLOWS_ANSI):
         return store_assignment_policy(spark)
@@ -73,20 +73,20 @@ def row_operation_policy(spark: Any) -> str:
 
 
 def structs_by_name(spark: Any) -> bool:
-    """Whether UPDATE and MERGE match fields of structs by name; otherwise by position."""
+    """Whether UPDATE and MERGE match the fields of structs by name instead of by position."""
     return conf_flag(spark, STRUCTS_BY_NAME, default=True)
 
 
 def check_null_structs(
     spark: Any, schema: StructType, *, operation: Literal["insert", "merge"], table: str
 ) -> None:
-    """Check that no setting requires a NULL struct to be written as a struct of NULLs.
+    """Check that delta-spark's settings `preserveNullSourceStructs` are true.
 
-    If one of delta-spark's settings `preserveNullSourceStructs` is false, delta-spark writes a NULL
-    struct as a struct whose fields are all NULL. Bayou always writes NULL.
+    If one of these settings is false, delta-spark writes a NULL struct as a struct whose fields are
+    all NULL. Bayou always writes NULL.
 
     Raises:
-        UnsupportedFeatureError: such a setting is false for `operation`, and the table has structs.
+        UnsupportedFeatureError: a setting for `operation` is false, and the table has structs.
     """
     for setting in _NULL_STRUCTS[operation]:
         if conf_flag(spark, setting, default=True):
@@ -101,10 +101,10 @@ def check_null_structs(
 
 
 def assignment_cast(policy: str) -> CastFunction:
-    """Return the function that casts a Column to a column's type, for a policy.
+    """Return the function that casts a Column to a column's type under a store assignment policy.
 
     If a value doesn't fit the type, the function for LEGACY returns NULL or a wrapped number. The
-    function for other policies raises an error.
+    function for ANSI and STRICT raises an error.
     """
     return legacy_cast if policy == "LEGACY" else ansi_cast
 
@@ -114,8 +114,8 @@ def check_assignment(
 ) -> None:
     """Raise `PredicateError` if the policy is STRICT and `source` can't be up-cast to `target`.
 
-    An up-cast is a cast in which all values of `source` fit into `target`. Fields of structs are
-    compared by name. Fields that only one of the types has are ignored.
+    In an up-cast, all values of `source` fit into `target`. Fields of structs are compared by name.
+    Fields that only one of the types has are ignored.
     """
     if policy == "STRICT":
         _check(source, target, column, table)

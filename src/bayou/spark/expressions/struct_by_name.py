@@ -46,9 +46,9 @@ def assign_by_name(
         target: the column's type. The caller has checked the types with `check_assignable`.
         value: the value, a Column.
         source: the type of the value.
-        before: the old value and its type. Struct fields that `source` lacks keep their old value.
-            If None, these fields become NULL.
-        cast: the function that casts values.
+        before: the old value of the column (a Column) and its type. Struct fields that `source`
+            lacks keep their old value. If None, these fields become NULL.
+        cast: function that casts values.
     """
     return cast(_by_name(target, value, source, before, cast), _spark_type(target))
 

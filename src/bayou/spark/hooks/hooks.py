@@ -1,13 +1,13 @@
 """Hooks in PySpark's readers and writers; they let Bayou handle the calls for Delta tables.
 
 A hook replaces a method of a PySpark class, such as `DataFrameReader.load`, once for the process.
-Therefore hooks also work in `foreachBatch` and in new sessions of the application. A hook has an
-effect if the session's conf `spark.bayou.enabled` is true.
+Therefore hooks also work in `foreachBatch` and in new sessions of the application. A hook is active
+in sessions whose conf `spark.bayou.enabled` is true.
 
-When the method is called, the hook calls its handlers with a request that describes the call
-(`bayou.spark.hooks.requests`). A handler returns the result of the call, or `NotImplemented` to
-pass the call to the next handler. If all handlers return `NotImplemented`, Spark's own method is
-called.
+When the method is called, the hook creates a request that describes the call
+(`bayou.spark.hooks.requests`). The hook passes the request to its handlers, one after another. A
+handler returns the result of the call, or `NotImplemented` to pass the request to the next handler.
+If all handlers return `NotImplemented`, Spark's own method is called.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ HookName: TypeAlias = Literal[
     "write_to",
     "subqueries",
 ]
-"""Names of the hooks. A hook's handlers get these requests:
+"""Names of the hooks. The handlers of each hook get this argument:
 
 - `load`: a `ReadRequest` of `DataFrameReader.load`.
 - `save`: a `WriteRequest` of `save`, `saveAsTable` or `insertInto`.
@@ -71,33 +71,35 @@ HookName: TypeAlias = Literal[
 - `table`: a `TableReadRequest` of `SparkSession.table`, `DataFrameReader.table` or
   `DataStreamReader.table`.
 - `write_to`: a `WriteToRequest` of the last method of a `writeTo` chain.
-- `subqueries`: a session. The handler returns the result of `subquery_resolver` for it."""
+- `subqueries`: a session. The handler returns the context manager that `subquery_resolver`
+  describes.
+"""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
 _handlers: dict[HookName, list[Handler]] = {name: [] for name in get_args(HookName)}
 _TABLE_METHODS = ("insertInto", "saveAsTable", "toTable")
-"""Methods that write to a catalog table; its format can differ from the writer's format."""
+"""Methods that write to a catalog table. The table's format can differ from the writer's format."""
 
 _hooked: set[tuple[type, str]] = set()
 
 
 def register(hook: HookName, handler: Handler) -> None:
-    """Add a handler to a hook, after the other handlers of the hook.
+    """Add a handler to a hook, after the hook's other handlers.
 
-    A handler that the hook already has is not added again.
+    The function does nothing if the hook already has the handler.
 
     Handlers of `load`, `save`, `stream_load` and `stream_start` are called only for the format
-    `delta`. The methods `insertInto`, `saveAsTable` and `toTable` are an exception: they call the
-    handlers for every format, because the table may be a Delta table. Handlers of all other hooks
-    are called for every format.
+    `delta`. There is one exception: `insertInto`, `saveAsTable` and `toTable` call the handlers for
+    every format, because the table may be a Delta table. Handlers of all other hooks are called for
+    every format.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
 
 
 def install(spark: Any) -> None:
-    """Install the hooks on the classes of a session's readers and writers, once."""
+    """Install the hooks in the classes of a session's readers and writers, once per process."""
     if isinstance(spark, SparkSession):
         session = "pyspark.sql.session"
         batch, stream = "pyspark.sql.readwriter", "pyspark.sql.streaming.readwriter"
@@ -151,7 +153,7 @@ def plain_sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
 
 def plain_save(writer: Any) -> None:
-    """Call Spark's own `save` of a DataFrame's writer, bypassing the hook."""
+    """Call Spark's own `save` of a `DataFrameWriter`, bypassing the hook."""
     method = type(writer).save
     getattr(method, "__wrapped__", method)(writer)
 
@@ -309,10 +311,15 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _query_result(spark: Any, text: str, frame: Any) -> Any:
-    """Call the handlers of the hook `query` for `frame`, the result of the SQL statement `text`.
+    """Call the handlers of the hook `query` for the result of a SQL statement.
 
-    Returns the DataFrame of the first handler that replaces `frame`. If no handler replaces it, or
-    under Spark Connect, returns `frame`.
+    Args:
+        text: the statement.
+        frame: the result of the statement.
+
+    Returns:
+        The DataFrame of the first handler that replaces `frame`. If no handler replaces it,
+        `frame`. Under Spark Connect, always `frame`.
     """
     if not isinstance(frame, ClassicDataFrame):
         return frame
@@ -339,8 +346,9 @@ def _handle_write_to(request: WriteToRequest) -> Any:
 def subquery_resolver(spark: Any) -> AbstractContextManager[Callable[[Any], Any]]:
     """Return a context manager for a row operation whose expressions may have subqueries.
 
-    It provides a function that takes and returns a `RowExpression`. Subqueries of the returned
-    expression can read Delta tables by name or path until the end of the `with` block.
+    The context manager provides a function that takes a `RowExpression` and returns another one.
+    Subqueries of the returned expression can read Delta tables by name or path until the `with`
+    block ends.
     """
     result = _call_handlers("subqueries", spark) if is_enabled(spark) else NotImplemented
     return nullcontext(lambda expression: expression) if result is NotImplemented else result
@@ -359,8 +367,8 @@ def _handle(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
     """Call a hook's handlers, or Spark's own method if all handlers return `NotImplemented`.
 
     Args:
-        create_request: creates the request; gets `proceed` as a keyword argument.
-        proceed: calls Spark's own method.
+        create_request: function that creates the request; gets `proceed` as a keyword argument.
+        proceed: function that calls Spark's own method.
     """
     try:
         request = create_request(proceed=proceed)
@@ -384,8 +392,8 @@ def _handle(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
 def pass_settings_as_options(request: ReadRequest) -> Any:
     """Handler of reads: copy settings from the session's conf to the options of the read.
 
-    The data source plans the read in a process that can't access the conf. Options of the user take
-    precedence. Returns `NotImplemented`, so that the next handler is called.
+    The data source plans the read in a process that can't access the conf. Options that the user
+    has set take precedence. Returns `NotImplemented`, so that the next handler is called.
     """
     options = conf_as_options(request.spark, request.options)
     for path in request.paths:

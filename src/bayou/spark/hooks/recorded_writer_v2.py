@@ -1,4 +1,4 @@
-"""Records calls of `DataFrameWriterV2` methods, because Spark doesn't expose the writer's state."""
+"""Records calls of `DataFrameWriterV2` methods: Spark doesn't expose the state of this writer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FINAL_METHODS = (
 
 @dataclass(slots=True)
 class _RecordedWriter:
-    """The arguments of the calls on one `DataFrameWriterV2`."""
+    """The arguments of all calls on one `DataFrameWriterV2`."""
 
     spark: Any
     df: Any
@@ -68,11 +68,11 @@ _SETTERS: Mapping[str, Callable[..., None]] = {
 def write_to_wrappers(
     handle: Callable[[WriteToRequest], Any],
 ) -> dict[str, Callable[[Any], Any]]:
-    """Functions that wrap the methods of `DataFrameWriterV2`, by method name.
+    """Return functions that wrap the methods of `DataFrameWriterV2`, by method name.
 
     Args:
-        handle: called at the last call of a `writeTo` chain, such as `append`. If it returns
-            `NotImplemented`, Spark's own method is called.
+        handle: function that handles the last call of a `writeTo` chain, such as `append`. If it
+            returns `NotImplemented`, Spark's own method is called.
     """
     setters = {name: _setter(record) for name, record in _SETTERS.items()}
     final_methods = {name: _final_method(name, handle) for name in _FINAL_METHODS}

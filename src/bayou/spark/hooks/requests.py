@@ -1,8 +1,8 @@
-"""Requests: each describes one call of a hooked PySpark method to the handlers of the hook.
+"""Requests: each describes one call of a hooked PySpark method for the hook's handlers.
 
-The request of a reader or writer contains its settings, such as its format and options. A classic
-reader or writer stores its settings in private fields in the JVM, and a Connect reader or writer in
-private attributes in Python.
+The request for a reader or writer contains the settings of the reader or writer, such as format and
+options. Classic readers and writers store their settings in private fields in the JVM. Connect
+readers and writers store their settings in private attributes in Python.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class ReadRequest:
     """A call of `DataFrameReader.load` or `DataStreamReader.load`.
 
     Attributes:
-        reader: Spark's reader; options that a handler sets on the reader apply to `proceed` only.
+        reader: Spark's reader. Options that a handler sets on the reader apply only to this call.
         format: the format, in lower case.
-        paths: the argument of `load`, otherwise the option `path`, otherwise an empty tuple.
+        paths: the argument of `load`. If `load` has no argument, the option `path`, or an empty
+            tuple if this option isn't set.
         options: the options in the user's spelling, without `path`. If names differ only in case,
             the last one is used.
-        proceed: calls Spark's own method.
+        proceed: function that calls Spark's own method.
     """
 
     spark: Any
@@ -54,7 +55,8 @@ class ReadRequest:
 class SqlRequest:
     """A call of `SparkSession.sql`.
 
-    `frames` are the values of `{name}` placeholders, such as DataFrames.
+    Attributes:
+        frames: the values of `{name}` placeholders in the SQL, such as DataFrames.
     """
 
     spark: Any
@@ -99,12 +101,13 @@ class WriteRequest:
     The columns of `partitionBy`, `clusterBy`, `bucketBy` and `sortBy` are None if not set.
 
     Attributes:
-        format: the format, in lower case; the session's default if none was set.
-        path: the argument of `save`, otherwise the option `path`, otherwise None.
+        format: the format, in lower case. If none was set, the session's default format.
+        path: the argument of `save`. If `save` has no argument, the option `path`, or None if this
+            option isn't set.
         table: the table name; None for `save`.
         options: the options in the user's spelling, without `path`.
         mode: `append`, `overwrite`, `error` (the default) or `ignore`.
-        proceed: calls Spark's own method.
+        proceed: function that calls Spark's own method.
     """
 
     spark: Any
@@ -131,10 +134,11 @@ class WriteToRequest:
     Attributes:
         method: `create`, `replace`, `createOrReplace`, `append`, `overwrite` or
             `overwritePartitions`.
-        provider: the argument of `using`, in lower case, or None.
-        options, properties: arguments of `option` and `tableProperty`, in the user's spelling.
-        partitioned_by: arguments of `partitionedBy`: Columns or column names.
-        condition: the argument of `overwrite`, a Column or a column name.
+        provider: the argument of `using`, in lower case; None if `using` wasn't called.
+        options, properties: the arguments of `option` and of `tableProperty`, in the user's
+            spelling.
+        partitioned_by: the arguments of `partitionedBy`: Columns or column names.
+        condition: the argument of `overwrite`: a Column or a column name.
     """
 
     spark: Any
@@ -158,15 +162,15 @@ class StreamWriteRequest:
     and `clusterBy` are None if not set.
 
     Attributes:
-        writer: Spark's writer; options that a handler sets on the writer apply to `proceed` only.
+        writer: Spark's writer. Options that a handler sets on the writer apply only to this call.
         df: the streaming DataFrame; None with Connect.
         format: the format, in lower case; `foreachbatch` if `foreachBatch` was called.
-        path: the argument of `start`, otherwise the option `path`, otherwise None. For `toTable`,
-            the path is always None.
+        path: the argument of `start`. If `start` has no argument, the option `path`, or None if
+            this option isn't set. Always None for `toTable`.
         table: the table name; None for `start`.
         options: the options in the user's spelling, without `path`.
         output_mode: `append`, `complete` or `update`.
-        proceed: calls Spark's own method.
+        proceed: function that calls Spark's own method.
     """
 
     spark: Any
@@ -194,7 +198,7 @@ def read_request(
 ) -> ReadRequest:
     """Create the request for a call of `load(path)`.
 
-    The caller has set all other arguments of `load` on the reader.
+    The caller has set all arguments of `load` except `path` on the reader.
     """
     connect = not isinstance(spark, SparkSession)
     state = _connect_reader_state(reader) if connect else reader_state(reader)
@@ -220,7 +224,7 @@ def write_request(
 ) -> WriteRequest:
     """Create the request for a call of a writer's method.
 
-    The caller has set all other arguments of the method on the writer.
+    The caller has set all arguments of the method except `target` on the writer.
 
     Args:
         target: the path if the method is `save`, otherwise the table name.
@@ -262,10 +266,10 @@ def stream_write_request(
 ) -> StreamWriteRequest:
     """Create the request for a call of a stream writer's method.
 
-    The caller has set all other arguments of the method on the writer.
+    The caller has set all arguments of the method except `target` on the writer.
 
     Args:
-        target: the path if the method is `start`, the table name if it is `toTable`.
+        target: the path if the method is `start`; the table name if the method is `toTable`.
     """
     by_path, connect = method == "start", not isinstance(spark, SparkSession)
     state = _connect_stream_writer_state(writer) if connect else stream_writer_state(writer)
@@ -290,10 +294,10 @@ def stream_write_request(
 def restored_request_options(
     request: ReadRequest | WriteRequest | StreamWriteRequest,
 ) -> Iterator[None]:
-    """Context manager that restores the options of a request's reader or writer when it exits.
+    """Context manager that finally restores the options of a request's reader or writer.
 
-    A program can use the reader or writer for several tables. Options that handlers set, such as
-    the version or the credentials, are valid for only one table.
+    A program can use a reader or writer for several tables. Options that handlers set, such as the
+    version or the credentials, are valid for only one table.
     """
     target = request.reader if isinstance(request, ReadRequest) else request.writer
     if not request.connect:

@@ -22,13 +22,13 @@ __all__ = ["CatalogTable"]
 
 @tested_with("4.2", "4.3")
 class CatalogTable:
-    """A table name in the session catalog; the table need not exist.
+    """The name of a table in the session catalog; the table need not exist.
 
-    The constructor and the methods raise `JvmError` if the catalog refuses the name.
+    The constructor and the methods raise `JvmError` if the catalog rejects the name.
 
     Attributes:
         catalog, database, table: the parts of the name; catalog and database are None if the name
-            doesn't contain them. The catalog is always the session catalog.
+            doesn't contain them. If `catalog` isn't None, it is the session catalog.
     """
 
     def __init__(self, spark: Any, name: str) -> None:
@@ -50,7 +50,7 @@ class CatalogTable:
         return bool(self._catalog.tableExists(self._identifier))
 
     def default_location(self) -> str:
-        """The location that the catalog would choose for a new table of this name."""
+        """Return the location that the catalog would choose for a new table of this name."""
         return _path(self._catalog.defaultTablePath(self._identifier))
 
     @property
@@ -71,7 +71,11 @@ class CatalogTable:
         return str(self._metadata.tableType().name())
 
     def set_columns(self, schema: str) -> None:
-        """Replace the table's columns in the catalog by the columns of a Spark schema in JSON."""
+        """Replace the table's columns in the catalog.
+
+        Args:
+            schema: JSON of a Spark schema with the new columns.
+        """
         identifier = self._metadata.identifier()
         columns = self._session.parseDataType(schema)
         external = self._session.sharedState().externalCatalog()
@@ -86,7 +90,7 @@ class CatalogTable:
 def _split_catalog(state: JavaObject, name: str) -> tuple[str | None, str]:
     """Split `spark_catalog.schema.table` into the catalog and the rest of the name.
 
-    Other names are returned unchanged, and without a catalog.
+    For all other names, return None and the unchanged name.
     """
     if name.count(".") < 2:
         return None, name

@@ -42,7 +42,7 @@ class CatalystExpression:
 
     @property
     def name_parts(self) -> list[str]:
-        """The parts of the function name of an `UnresolvedFunction`."""
+        """The parts of the name of a function; only for an `UnresolvedFunction`."""
         return [str(part) for part in scala_items(self._expression.nameParts())]
 
     @property
@@ -59,11 +59,11 @@ class CatalystExpression:
 @dataclass(frozen=True, slots=True, kw_only=True)
 @tested_with("4.2", "4.3")
 class CatalystFilter:
-    """A filter of Catalyst over resolved columns.
+    """A filter of a scan in Catalyst, over resolved columns.
 
     Attributes:
         sql: the result of `Expression.sql()`.
-        columns: the SQL and the name of each column in the filters of the scan. The SQL may be
+        columns: (SQL, name) of each column that the filters of the scan use. The SQL may be
             qualified: `t.id`.
     """
 
@@ -72,7 +72,7 @@ class CatalystFilter:
 
     @classmethod
     def all_of(cls, expressions: Sequence[JavaObject]) -> list[CatalystFilter]:
-        """Return the filters of a scan."""
+        """Return the filters of a scan, given as Catalyst expressions."""
         if not expressions:
             return []
         attribute_set = java_class(
@@ -87,13 +87,13 @@ class CatalystFilter:
 
 @tested_with("4.3")
 def ansi_cast(column: Any, data_type: Any) -> Column:
-    """Cast a Column in ANSI mode (invalid values are errors), whatever the session's mode."""
+    """Cast a Column in ANSI mode (invalid values are errors), whatever mode the session has."""
     return _cast(column, data_type, "Ansi")
 
 
 @tested_with("4.3")
 def legacy_cast(column: Any, data_type: Any) -> Column:
-    """Cast a Column without ANSI mode: invalid values become NULL, and numbers wrap around."""
+    """Cast a Column in non-ANSI mode: invalid values become NULL, and numbers wrap around."""
     return _cast(column, data_type, "Legacy")
 
 
@@ -108,7 +108,7 @@ def _cast(column: Any, data_type: Any, mode_name: str) -> Column:
 
 @tested_with("4.3")
 def bound_to(frame: Any, column: Any) -> Column:
-    """Bind the names in a Column to a DataFrame's columns, so that joins don't make them ambiguous.
+    """Bind the names in a Column to a DataFrame's columns; joins then can't make them ambiguous.
 
     Raises:
         AnalysisException: the DataFrame lacks a column.
