@@ -1,8 +1,8 @@
 """Spark's `FileIndex` in Python, and the DataFrame that scans its files.
 
-Catalyst calls the index when it plans a query. The index must apply filters on partition columns
-exactly, because Spark doesn't apply them to the rows. Spark applies all other filters to the rows;
-the index uses them to skip files.
+Catalyst calls the index when it plans a query, and passes the query's filters. The index must apply
+filters on partition columns exactly, because Spark doesn't apply these filters to the rows. All
+other filters are used only to skip files, because Spark applies them to the rows.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _STATUS_COLUMNS = ["path", "size", "modification_time"]
 
 
 class SqlConf(NamedTuple):
-    """Settings that determine how Catalyst formats expressions."""
+    """Settings that determine how Catalyst formats expressions as SQL."""
 
     time_zone: str
     ansi: bool
 
 
 class FilesByPartition(Protocol):
-    """Files grouped by partition values.
+    """Files of a batch, grouped by partition values.
 
     Attributes:
         values: the partition values of each group.
-        order: the indexes of all files, sorted by group.
+        order: the row indexes of all files in the batch, sorted by group.
         offsets: the start of each group in `order`, followed by the end of the last group; int32.
     """
 
@@ -52,9 +52,12 @@ class FilesByPartition(Protocol):
     def offsets(self) -> pa.Array[Any]: ...
 
     def only(self, groups: pa.Array[Any]) -> FilesByPartition:
-        """Return the files of some groups; `groups` has the indexes of the groups, ascending.
+        """Return only the files of some groups.
 
-        `values` of the result still contains the values of all groups.
+        The result's `values` still contains the partition values of all groups.
+
+        Args:
+            groups: the indexes of the groups, in ascending order.
         """
 
 
@@ -65,8 +68,8 @@ class FileIndex(Protocol):
 
     Attributes:
         root: URI of the table's folder.
-        description: identifies the version. Spark shares cached data of indexes with the same
-            description.
+        description: string that identifies the table and the version. If two indexes have the same
+            description, Spark shares cached data between them.
     """
 
     root: str
@@ -75,22 +78,25 @@ class FileIndex(Protocol):
 
     @property
     def size(self) -> int:
-        """Total bytes of all files."""
+        """Total size of all files, in bytes."""
 
     def files(
         self, filters: Sequence[CatalystFilter], conf: SqlConf
     ) -> tuple[pa.RecordBatch, FilesByPartition]:
-        """Return the files that can contain a matching row, and the groups of these files.
+        """Return the files that can contain a row for which all filters are true.
 
-        A row matches if all filters are true for it. Files without a matching row can also be
-        returned, because the caller and Spark apply the filters again. The returned batch has the
-        columns `path`, `size` and `modification_time`.
+        The result may also contain other files, because the caller and Spark apply the filters
+        again.
+
+        Returns:
+            A batch with the columns `path`, `size` and `modification_time`, and the groups of its
+            files.
         """
 
 
 @tested_with("4.2", "4.3")
 def sql_conf(spark: Any) -> SqlConf:
-    """The settings of the session that is active in the JVM's current thread."""
+    """Return the settings of the session that is active in the JVM's current thread."""
     conf = java_class(spark._jvm, "org.apache.spark.sql.internal.SQLConf").get()
     return SqlConf(str(conf.sessionLocalTimeZone()), bool(conf.ansiEnabled()))
 
@@ -99,10 +105,11 @@ def sql_conf(spark: Any) -> SqlConf:
 def file_index_frame(
     spark: Any, index: FileIndex, schema: StructType, options: Mapping[str, str]
 ) -> DataFrame:
-    """Return a DataFrame in which Spark's own scan reads the Parquet files of an index.
+    """Return a DataFrame whose rows Spark's own Parquet scan reads from the files of an index.
 
     Args:
         schema: the columns of the files, and the partition columns.
+        options: options of the scan.
     """
     jvm, session = spark._jvm, spark._jsparkSession
     start_callbacks: Any = ensure_callback_server_started  # has no type annotations
@@ -122,7 +129,7 @@ def file_index_frame(
 
 
 class _JavaFileIndex:
-    """Implements Spark's Java interface `FileIndex` with the files of a Python `FileIndex`.
+    """Implementation of Spark's Java interface `FileIndex` that wraps a Python `FileIndex`.
 
     Spark calls the methods through py4j.
     """
@@ -203,7 +210,7 @@ class _JavaFileIndex:
         )
 
     def _predicate(self, conditions: Sequence[JavaObject]) -> JavaObject:
-        """Combine conditions with AND into a Catalyst predicate over partition columns."""
+        """Return a Catalyst predicate over partition columns: the AND of the conditions."""
         catalyst = "org.apache.spark.sql.catalyst.expressions"
         conjunction = java_class(self._jvm, f"{catalyst}.And")
         condition = conditions[0]

@@ -28,7 +28,7 @@ class HadoopConf:
 
 @tested_with("4.3")
 def context_conf(spark: Any, name: str) -> str | None:
-    """The value of a setting in the SparkContext's conf, or None."""
+    """Return the value of a setting in the SparkContext's conf; None if the setting isn't set."""
     value: str | None = spark.sparkContext._conf.get(name)  # `getConf` copies the whole conf
     return value
 

@@ -1,10 +1,10 @@
 """Transfers files and their partition values to the JVM with few py4j calls.
 
 A py4j call takes at least 0.1 ms, so one call for each file of a long list would be too slow. The
-paths of the files are transferred in a temporary file, their sizes and times as byte arrays, and
-partition values as an Arrow batch. The elements of an array are processed inside the JVM, by method
-handles that are created once for each JVM. For a list of at most `_FEW_FILES` files, one call for
-each file is faster.
+paths of the files are transferred in a temporary file. Their sizes and modification times are
+transferred as byte arrays, and partition values as an Arrow batch. Method handles, which are
+created once for each JVM, process the elements of an array inside the JVM. For a list of at most
+`_FEW_FILES` files, one call for each file is faster.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def hadoop_uris(paths: Any) -> Any:
 
 
 _FILES_AT_ONCE = 100_000
-"""Files whose fields are transferred together; limits the memory that the transfer needs."""
+"""Maximum number of files in one transfer; limits the memory that a transfer needs."""
 
 _FEW_FILES = 6
-"""For at most this number of files, py4j calls for each file are fewer than with method handles."""
+"""Maximum number of files for which a py4j call for each file is faster than method handles."""
 
 _UNQUOTED = f"{string.ascii_letters}{string.digits}-._=/:\0".encode()
-"""Bytes that are the same in a path and in its URI. NUL is included, because it separates paths."""
+"""Bytes that are equal in a path and in its URI. NUL is one of them, because it separates paths."""
 
 
 class _Handles(NamedTuple):
@@ -48,11 +48,12 @@ class _Handles(NamedTuple):
 
     Attributes:
         read_strings: takes the `java.nio.file.Path` of a file that contains strings, and returns
-            them as a `String[]`.
+            these strings as a `String[]`.
         from_uris: takes (sizes, modification times, URIs, index), where the first three are arrays.
             Returns the `FileStatus` of the file at the index.
-        from_strings: takes (sizes, modification times, Hadoop paths, index). The paths can contain
-            any character. Returns the `FileStatus` of the file at the index.
+        from_strings: takes (sizes, modification times, Hadoop paths, index), where the first three
+            are arrays. The paths can contain any character. Returns the `FileStatus` of the file at
+            the index.
         directory: takes (rows, statuses, starts, ends, index), where the first four are arrays.
             Returns the `PartitionDirectory` with the partition values `rows[index]` and the files
             `statuses[starts[index]:ends[index]]`.
@@ -81,8 +82,8 @@ class JavaFiles:
         """Create a `FileStatus[]`.
 
         Args:
-            uris: paths with a scheme, not percent-encoded; see `hadoop_uris`.
-            sizes: bytes, int64.
+            uris: URIs as returned by `hadoop_uris`: paths with a scheme, without percent-encoding.
+            sizes: sizes of the files in bytes, int64.
             times: modification times in ms since the epoch, int64.
         """
         status = self._java("org.apache.hadoop.fs.FileStatus")
@@ -201,9 +202,10 @@ class JavaFiles:
 
     @contextmanager
     def _temporary_file(self, data: bytes) -> Iterator[JavaObject]:
-        """Write data to a file, and yield the file's `java.nio.file.Path`.
+        """Write data to a temporary file, and yield the file's `java.nio.file.Path`.
 
-        This is faster than a py4j call with the data, which py4j would encode as Base64.
+        This is faster than a py4j call with the data as argument, because py4j encodes data as
+        Base64.
         """
         folder = str(self._spark.sparkContext._temp_dir)
         with ExitStack() as stack:
@@ -308,7 +310,7 @@ class JavaFiles:
         return array
 
     def _order(self, *arguments: int) -> JavaObject:
-        """Create the `int[]` that Java's `MethodHandles.permuteArguments` takes."""
+        """Create the `int[]` that is an argument of Java's `MethodHandles.permuteArguments`."""
         return self._ints(pa.array(arguments, pa.int32()))
 
     def _classes(self, *classes: JavaObject) -> JavaObject:
@@ -324,14 +326,18 @@ class JavaFiles:
         return typed
 
     def _getter(self, array: JavaObject, element: JavaObject) -> JavaObject:
-        """Return a method handle that takes an index and returns the array element at the index."""
+        """Return a method handle that takes an index and returns the array's element there."""
         getter = self._handles.arrayElementGetter(array.getClass()).bindTo(array)
         return getter.asType(self._types.methodType(element, self._java("java.lang.Integer").TYPE))
 
     def _of_index(self, handle: JavaObject, *getters: JavaObject) -> JavaObject:
-        """Return a method handle that calls `handle` with one element from each of the getters.
+        """Return a method handle that passes elements of arrays to `handle`.
 
-        The method handle takes one index for each getter. The getters come from `_getter`.
+        The method handle takes one index for each getter. It calls each getter with the getter's
+        index, and passes the results to `handle`.
+
+        Args:
+            getters: method handles that `_getter` has created.
         """
         filters = self._array(self._java("java.lang.invoke.MethodHandle"), *getters)
         return self._handles.filterArguments(handle, 0, filters)
@@ -356,7 +362,11 @@ class JavaFiles:
         return array
 
     def _little_endian(self, numbers: Any, width: int) -> JavaObject:
-        """Convert an Arrow array of integers of `width` bytes to a `ByteBuffer`."""
+        """Convert an Arrow array of integers to a little-endian `ByteBuffer`.
+
+        Args:
+            width: number of bytes of each integer.
+        """
         array: Any = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
         start = width * array.offset
         data = array.buffers()[1][start : start + width * len(array)].to_pybytes()

@@ -23,11 +23,11 @@ def is_session_active(spark: Any) -> bool:
 
 @tested_with("4.3")
 def cancel_jobs(spark: Any, tag: str) -> None:
-    """Cancel the running jobs with a tag. Has no effect after the session was stopped.
+    """Cancel the running jobs that have a tag. Does nothing after the session has stopped.
 
-    The cancellation is tried up to three times. The first try can fail after Ctrl+C, because Ctrl+C
-    also ends the interrupted thread's connection to the JVM. If three tries fail, or if the JVM has
-    ended, a warning is logged.
+    The function tries up to three times. The first try can fail after Ctrl+C, because Ctrl+C also
+    ends the interrupted thread's connection to the JVM. If all tries fail, or if the JVM has ended,
+    a warning is logged.
     """
     for _ in range(3):
         try:
@@ -56,7 +56,7 @@ def cancel_jobs(spark: Any, tag: str) -> None:
 @tested_with("4.3")
 @contextlib.contextmanager
 def without_call_logs() -> Iterator[None]:
-    """Context manager for calls that may fail: py4j doesn't log the tracebacks of their errors."""
+    """Context manager for calls that may fail: py4j logs no tracebacks in its block."""
     root = logging.getLogger()
     root.addFilter(_is_not_of_py4j)
     try:
@@ -71,5 +71,5 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @tested_with("4.2", "4.3")
 def max_task_attempts(spark: Any) -> int:
-    """Number of attempts of a task after which the job fails (`spark.task.maxFailures`)."""
+    """Return the maximum number of attempts of a task (`spark.task.maxFailures`)."""
     return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())

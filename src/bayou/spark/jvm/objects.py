@@ -1,13 +1,15 @@
 """Classes, collections and errors of Spark's JVM, for the other modules of this package.
 
 With py4j's syntax `jvm.java.lang.Class`, py4j looks up `java`, `java.lang` and `java.lang.Class` as
-classes, and the JVM searches every JAR for `java` and `java.lang`. `java_class` looks up only the
-qualified name. Before each call of a static method, py4j also asks the JVM whether the name is a
-method. For a class that `java_class` returns, py4j asks only before the first call of the method.
+classes. For `java` and `java.lang`, the JVM searches every JAR. `java_class` looks up only the
+qualified name.
+
+Before each call of a static method, py4j also asks the JVM whether the name is a method. For a
+class that `java_class` returns, py4j asks only before the first call of the method.
 
 At the end of a Python loop over a Java list, the JVM throws a NoSuchElementException. PySpark takes
-about 40 ms to convert this exception. `java_items` and `scala_items` read the elements by index
-instead.
+about 40 ms to convert this exception. To avoid it, `java_items` and `scala_items` read the elements
+by index.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ __all__ = [
 ]
 
 JavaObject: TypeAlias = Any
-"""An object of the JVM. Only this package calls its methods."""
+"""An object of the JVM. Only the package `bayou.spark.jvm` calls methods of such objects."""
 
 JvmError = Py4JError
 """Error of a JVM call: a Java exception, a missing class or method, or a lost connection."""
 
 TESTED_WITH: dict[str, tuple[str, ...]] = {}
-"""The tested Spark versions, by qualified name of a function or class of this package."""
+"""The tested Spark versions of each function or class of this package, by its qualified name."""
 
 _ItemT = TypeVar("_ItemT", bound=Callable[..., Any])
 _ValueT = TypeVar("_ValueT")
@@ -57,7 +59,7 @@ def tested_with(*versions: str) -> Callable[[_ItemT], _ItemT]:
 
 
 def error_reason(error: Exception) -> str:
-    """The first line of an error's message, without the Java stack trace that follows."""
+    """Return the first line of an error's message, without the Java stack trace that follows."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -84,12 +86,15 @@ def cached(owner: JavaObject, key: Hashable, create: Callable[[], _ValueT]) -> _
     """Return a value that is created once for each JVM.
 
     The values are stored in an attribute of the JVM's py4j client. Classes from `java_class` are
-    released together with the client. Other Java objects in the cache are never released: py4j
-    refers to the client while such an object exists, and the client's cache refers to the object.
+    released together with the client. All other Java objects in the cache are never released,
+    because of a reference cycle: such an object keeps the client alive, and the client's cache
+    keeps the object alive.
 
     Args:
         owner: a session's `_jvm`, or any other object of the JVM.
-        key: unique among all callers; start it with a class or function of the caller.
+        key: a key that is unique among all callers; start it with a class or function of the
+            caller.
+        create: function that creates the value.
     """
     values: dict[Hashable, Any] = vars(owner._gateway_client).setdefault(_CACHE, {})
     if key not in values:

@@ -53,17 +53,18 @@ class WrittenFile(NamedTuple):
 
 @tested_with("4.2", "4.3")
 class ParquetWrite:
-    """A write to new files with unique names in one folder. No Delta log contains the files yet.
+    """A write to new files with unique names in one folder; no table contains the files yet.
 
-    Spark's commit protocol for streaming file sinks writes the files at their final paths, deletes
-    the files of failed attempts, and lists the files of successful attempts. The constructor
-    prepares the write, and raises `JvmError` if this version of Spark doesn't have the classes and
-    methods that the write needs.
+    The write uses Spark's commit protocol for streaming file sinks. The protocol writes the files
+    at their final paths, deletes the files of failed attempts, and lists the files of successful
+    attempts. The constructor prepares the write. It raises `JvmError` if this version of Spark
+    lacks a class or method that the write needs.
 
     Args:
-        schema: the columns of the files, in the order of the DataFrame's columns. Their names can
-            differ; the types must be the same except for nullability and names of fields.
-        folder: absolute local path.
+        schema: the columns of the files, in the order of the DataFrame's columns. The names can
+            differ from the DataFrame's names. The types must be the same, except for nullability
+            and names of fields.
+        folder: absolute local path of the folder.
         options: options of Spark's Parquet writer.
     """
 
@@ -113,8 +114,7 @@ class ParquetWrite:
         """Write the rows, and return the files of all tasks.
 
         If a task fails, Spark deletes the files of finished and failed tasks. A file system error
-        is raised as an `OSError`. For other errors, the exception is the same as in actions such as
-        `collect`.
+        is raised as an `OSError`. All other errors are raised as by actions such as `collect`.
         """
         session, retention = self._options_of_log
         with tempfile.TemporaryDirectory(prefix="bayou-write-") as folder:
@@ -137,7 +137,7 @@ class ParquetWrite:
         ]
 
     def _session(self, spark: Any) -> JavaObject:
-        """A copy of the user's session with the settings of `_CONF`."""
+        """Return a copy of the user's session with the settings of `_CONF`."""
         session = spark._jsparkSession.cloneSession()
         conf = session.sessionState().conf()
         for name, value in _CONF.items():
@@ -145,11 +145,15 @@ class ParquetWrite:
         return session
 
     def _call(self, name: str, function: str, *arguments: JavaObject) -> JavaObject:
-        """Return a Scala `Function0` that calls a function of a Scala object with these arguments.
+        """Return a Scala `Function0` that calls a method of a Scala object with these arguments.
 
-        Spark's `SQLExecution`, which passes settings to the tasks and shows the query in Spark's
-        UI, takes a function. The function isn't implemented in Python, because py4j would run it in
-        another thread, which doesn't have these settings.
+        Spark's `SQLExecution` takes such a function. It passes settings to the tasks, and shows the
+        query in Spark's UI. A function in Python isn't possible: py4j would run it in another
+        thread, which doesn't have these settings.
+
+        Args:
+            name: qualified name of the Scala object.
+            function: name of the method.
         """
         scala_object = java_class(self._jvm, name)
         methods = self._class(name).getMethods()
@@ -179,7 +183,10 @@ class ParquetWrite:
 def _task_error(error: Py4JJavaError | PySparkException) -> Exception | None:
     """Return the exception of the task that failed; None if no task failed.
 
-    Spark's writer wraps the exception of a task several times. `error` is the outermost exception.
+    Spark's writer wraps the task's exception several times.
+
+    Args:
+        error: the outermost exception.
     """
     java = error.java_exception if isinstance(error, Py4JJavaError) else vars(error).get("_origin")
     cause = None
@@ -197,7 +204,10 @@ def _task_error(error: Py4JJavaError | PySparkException) -> Exception | None:
 
 
 def _file_error(java: JavaObject) -> OSError | None:
-    """Return an exception of Spark's Parquet writer as an `OSError`; None for other exceptions."""
+    """Convert a Java exception to an `OSError` if Spark's Parquet writer failed to write a file.
+
+    Returns None for all other exceptions.
+    """
     while java is not None and not str(java.getClass().getName()).startswith("java.io."):
         java = java.getCause()  # Hadoop's local file system raises an `FSError`
     if java is None:

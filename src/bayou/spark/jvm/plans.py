@@ -51,16 +51,16 @@ def analyzed_plan(frame: Any) -> JavaObject:
 
 @tested_with("4.2", "4.3")
 def plan_alias(frame: Any) -> str | None:
-    """A DataFrame's alias, or None."""
+    """Return a DataFrame's alias; None if the DataFrame has no alias."""
     plan = analyzed_plan(frame)
     return str(plan.alias()) if class_name(plan) == "SubqueryAlias" else None
 
 
 @tested_with("4.3")
 def common_qualifier(frame: Any) -> str | None:
-    """The name that qualifies a DataFrame's columns, such as an alias or the name of a table.
+    """Return the qualifier of a DataFrame's columns, such as an alias or the name of a table.
 
-    Columns without a qualifier are ignored. Returns None if the columns have several qualifiers.
+    Columns without a qualifier are ignored. Returns None if there are several qualifiers or none.
     """
     columns = scala_items(analyzed_plan(frame).output())
     qualifiers = [list(scala_items(column.qualifier())) for column in columns]
@@ -70,16 +70,17 @@ def common_qualifier(frame: Any) -> str | None:
 
 @tested_with("4.3")
 def is_deterministic(frame: Any) -> bool:
-    """Whether a DataFrame is known to be deterministic, according to its plan."""
+    """Whether a DataFrame's plan shows that the DataFrame has the same rows in each computation."""
     return bool(analyzed_plan(frame).deterministic()) and not reads_rdds(frame)
 
 
 @tested_with("4.3")
 def reads_rdds(frame: Any) -> bool:
-    """Whether a DataFrame or its subqueries read RDDs, which hide how their rows are computed.
+    """Whether a DataFrame or its subqueries read RDDs whose rows may be computed again.
 
-    For example, the plan of a micro-batch in `foreachBatch` contains only an RDD. A checkpointed
-    RDD doesn't count, because its rows are stored.
+    A plan doesn't show how the rows of an RDD are computed. For example, the plan of a micro-batch
+    in `foreachBatch` contains only an RDD. The rows of a checkpointed RDD are stored, so such an
+    RDD is ignored.
     """
     plan = analyzed_plan(frame)
     parts = (plan, *scala_items(plan.subqueriesAll()))
@@ -111,15 +112,18 @@ def is_sorted_by(frame: Any, *columns: Any) -> bool:
 
 @tested_with("4.2", "4.3")
 def has_metadata_columns(frame: Any) -> bool:
-    """Whether a DataFrame has hidden columns, such as `_metadata` of files."""
+    """Whether a DataFrame has hidden metadata columns, such as `_metadata` of files."""
     return not analyzed_plan(frame).metadataOutput().isEmpty()
 
 
 @tested_with("4.3")
 def relation_options(frame: Any, name: str) -> Iterator[str]:
-    """For each relation that a DataFrame or its subqueries read, yield the value of an option.
+    """Yield the value of a read option for each relation that a DataFrame or its subqueries read.
 
-    Relations without the option are omitted. `name` is the option's name in lower case.
+    Relations without the option are omitted.
+
+    Args:
+        name: the option's name in lower case.
     """
     plan = analyzed_plan(frame)
     for part in (plan, *scala_items(plan.subqueriesAll())):
@@ -131,16 +135,23 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
 @tested_with("4.3")
 def first_relation_option(frame: Any, name: str) -> str | None:
-    """Return an option of the first relation that a DataFrame reads; None if it isn't set."""
+    """Return a read option of the first relation that a DataFrame reads; None if it isn't set.
+
+    Args:
+        name: the option's name in lower case.
+    """
     return _relation_option(scala_items(analyzed_plan(frame).collectLeaves())[0], name)
 
 
 @tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
-    """If a DataFrame has exactly the rows of a relation, return the relation's read option `name`.
+    """Return a read option of the relation that has exactly the same rows as a DataFrame.
 
-    `name` is in lower case. Returns None if the option isn't set, or if the DataFrame is cached.
-    Also returns None if the DataFrame filters, joins, repeats or limits rows.
+    Returns None if there is no such relation, because the DataFrame filters, joins, repeats or
+    limits rows. Also returns None if the DataFrame is cached, or if the option isn't set.
+
+    Args:
+        name: the option's name in lower case.
     """
     level = frame.storageLevel
     if level.useMemory or level.useDisk:
@@ -150,7 +161,7 @@ def unfiltered_relation(frame: Any, name: str) -> str | None:
 
 @tested_with("4.3")
 def reads_several_rows(frame: Any) -> bool:
-    """Whether the last `select` of a DataFrame has an aggregate, window or generator function."""
+    """Whether the last `select` of a DataFrame uses an aggregate, window or generator function."""
     plan = analyzed_plan(frame)
     while class_name(plan) == "Project":
         plan = plan.child()
@@ -159,10 +170,13 @@ def reads_several_rows(frame: Any) -> bool:
 
 @tested_with("4.3")
 def counted_relation(frame: Any, name: str) -> str | None:
-    """If a DataFrame counts a relation's rows, return the relation's read option `name`.
+    """Return a read option of the relation whose rows a DataFrame counts.
 
-    `name` is in lower case. Returns None if the option isn't set, or if the DataFrame isn't the
-    result of `SELECT count(*) FROM relation`.
+    Returns None if the DataFrame isn't the result of `SELECT count(*) FROM relation`, or if the
+    option isn't set.
+
+    Args:
+        name: the option's name in lower case.
     """
     plan = analyzed_plan(frame)
     if class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():
@@ -190,9 +204,12 @@ def _only_relation(plan: JavaObject, name: str) -> str | None:
 
 @tested_with("4.3")
 def relation_filters(frame: Any, name: str) -> Iterator[tuple[str, list[CatalystFilter]]]:
-    """For each scan in the optimized plan, yield the value of an option and the scan's filters.
+    """Yield the value of a read option and the filters for each scan in the optimized plan.
 
-    Scans without the option are omitted. `name` is the option's name in lower case.
+    Scans without the option are omitted.
+
+    Args:
+        name: the option's name in lower case.
     """
     plan = _optimized(frame)
     for part in (plan, *scala_items(plan.subqueriesAll())):
@@ -202,7 +219,7 @@ def relation_filters(frame: Any, name: str) -> Iterator[tuple[str, list[Catalyst
 def _scan_filters(
     node: JavaObject, name: str, conditions: list[JavaObject]
 ) -> Iterator[tuple[str, list[CatalystFilter]]]:
-    """Yield the results of `relation_filters` for the scans below a node of the plan.
+    """Yield the results of `relation_filters` for the scans at or below a node of the plan.
 
     Args:
         conditions: the conditions of the filter nodes directly above the node.
@@ -226,7 +243,7 @@ def _conjuncts(condition: JavaObject) -> list[JavaObject]:
 
 
 def _relation_option(leaf: JavaObject, name: str) -> str | None:
-    """Return the value of an option in the relation at a leaf of a plan; None if not set."""
+    """Return a read option of the relation at a leaf of a plan; None if the option isn't set."""
     value = None
     match class_name(leaf):
         case "LogicalRelation" if class_name(leaf.relation()) == "HadoopFsRelation":
@@ -241,21 +258,24 @@ def _relation_option(leaf: JavaObject, name: str) -> str | None:
 
 @tested_with("4.2", "4.3")
 def plan_bytes(frame: Any) -> int:
-    """Spark's estimate of the size of a DataFrame's rows."""
+    """Return Spark's estimate of the total size of a DataFrame's rows, in bytes."""
     return _bytes(_optimized(frame))
 
 
 @tested_with("4.2", "4.3")
 def leaf_bytes(frame: Any) -> list[int]:
-    """Spark's estimates of the sizes of a DataFrame's inputs; 2^63 - 1 or more if unknown."""
+    """Return Spark's estimates of the sizes of a DataFrame's inputs, in bytes.
+
+    An unknown size is 2^63 - 1 or more.
+    """
     return [_bytes(leaf) for leaf in scala_items(_optimized(frame).collectLeaves())]
 
 
 @tested_with("4.2", "4.3")
 def leaf_classes(frame: Any) -> frozenset[str]:
-    """The class names of the relations that a DataFrame or its subqueries read.
+    """Return the class names of the relations that a DataFrame or its subqueries read.
 
-    The relation of a cached DataFrame is `InMemoryRelation`.
+    If a DataFrame is cached, `InMemoryRelation` replaces its relations.
     """
     plan = frame._jdf.queryExecution().withCachedData()
     parts = (plan, *scala_items(plan.subqueriesAll()))
@@ -270,13 +290,19 @@ def physical_plan(frame: Any) -> str:
 
 @tested_with("4.2", "4.3")
 def default_row_bytes(frame: Any) -> int:
-    """Spark's default size of a row with a DataFrame's columns."""
+    """Return the size in bytes that Spark assumes for a row with a DataFrame's columns."""
     return int(frame._jdf.schema().defaultSize())
 
 
 @tested_with("4.2", "4.3")
 def observed_values(frame: Any, name: str) -> tuple[Any, ...] | None:
-    """The values that `DataFrame.observe` has computed; None before the DataFrame was computed."""
+    """Return the values of an observation (`DataFrame.observe`).
+
+    The result is None if the DataFrame hasn't been computed yet.
+
+    Args:
+        name: the observation's name.
+    """
     observation = frame._jdf.queryExecution().observedMetrics().get(name)
     if observation.isEmpty():
         return None
@@ -286,9 +312,9 @@ def observed_values(frame: Any, name: str) -> tuple[Any, ...] | None:
 
 @tested_with("4.3")
 def with_qualifier(frame: Any, qualifier: Sequence[str]) -> DataFrame:
-    """Return a DataFrame whose columns can be qualified, as if they were read from a named table.
+    """Return a DataFrame whose columns can be qualified by the name of a table.
 
-    An alias would hide the hidden columns, such as `_metadata` of files.
+    `DataFrame.alias` isn't used, because it would remove hidden columns such as `_metadata`.
 
     Args:
         qualifier: the parts of the table's name. With three parts `a`, `b` and `c`, the column `id`
@@ -303,7 +329,7 @@ def with_qualifier(frame: Any, qualifier: Sequence[str]) -> DataFrame:
 
 @tested_with("4.3")
 def frame_of(spark: Any, plan: JavaObject) -> DataFrame:
-    """The DataFrame of a logical plan."""
+    """Return the DataFrame of a logical plan."""
     datasets = getattr(java_class(plan, "org.apache.spark.sql.classic.Dataset$"), "MODULE$")
     return DataFrame(datasets.ofRows(spark._jsparkSession, plan), spark)
 

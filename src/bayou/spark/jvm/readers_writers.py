@@ -1,4 +1,4 @@
-"""The settings of classic readers and writers, from private fields of their objects in the JVM.
+"""The settings of classic readers and writers, read from private fields in the JVM.
 
 The functions raise `JvmError` if a Spark version doesn't have one of these fields.
 """
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderState:
-    """The settings of a reader; option names are in the user's spelling."""
+    """The settings of a reader. The names of options are in the user's spelling."""
 
     source: str | None
     options: Mapping[str, str] = field(repr=False)
@@ -43,7 +43,7 @@ class ReaderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterState:
-    """The settings of a writer; `mode` is a save mode, or the output mode of a stream."""
+    """The settings of a writer. `mode` is the save mode, or the output mode of a stream."""
 
     source: str | None
     options: Mapping[str, str] = field(repr=False)
@@ -97,7 +97,7 @@ def stream_writer_state(writer: Any) -> WriterState:
 @tested_with("4.2", "4.3")
 @contextmanager
 def restored_options(target: Any) -> Iterator[None]:
-    """Context manager that restores the options of a reader or writer when it exits."""
+    """Context manager that finally restores the options of a reader or writer."""
     private = _PrivateFields(target._jreader if hasattr(target, "_jreader") else target._jwrite)
     options = private["extraOptions"]
     try:
@@ -107,7 +107,7 @@ def restored_options(target: Any) -> Iterator[None]:
 
 
 class _PrivateFields:
-    """The values of an object's private fields, including fields of the superclass, by name."""
+    """The values of an object's private fields by name, including those of the superclass."""
 
     def __init__(self, java: JavaObject) -> None:
         self._java = java
