@@ -33,8 +33,8 @@ _EXIT_TIMEOUT = 5.0
 def ending_java_if_interrupted() -> Iterator[None]:
     """Context manager that ends the JVM if its start fails or is interrupted, such as by Ctrl+C.
 
-    PySpark doesn't end it. The JVM would outlive this process and keep its stdout open, because
-    PySpark removes the folder in which the JVM wants to report its port.
+    PySpark doesn't end the JVM in this case. It removes the folder in which the JVM wants to report
+    its port. The JVM would outlive this process, and keep the process's stdout open.
     """
     try:
         yield
@@ -49,13 +49,13 @@ def ending_java_if_interrupted() -> Iterator[None]:
 
 @tested_with("4.3")
 def start_java(conf: SparkConf) -> None:
-    """Start the JVM with a conf as command-line arguments, unless it runs already."""
+    """Start the JVM with a conf as command-line arguments, unless it is already running."""
     SparkContext._ensure_initialized(conf=conf)
 
 
 @tested_with("4.3")
 def jvm_exit_code(error: Exception) -> int | None:
-    """The exit code of the JVM after an error; None if the JVM is still running.
+    """Return the exit code of the JVM after an error; None if the JVM is still running.
 
     The exit code is negative if a signal ended the JVM. The result is also None if the JVM isn't a
     child process of this process.
@@ -73,13 +73,13 @@ def jvm_exit_code(error: Exception) -> int | None:
 
 @tested_with("4.2", "4.3")
 def max_heap_bytes(spark: Any) -> int:
-    """Maximum size of the JVM's heap."""
+    """Return the maximum size of the JVM's heap in bytes."""
     return int(java_class(spark._jvm, "java.lang.Runtime").getRuntime().maxMemory())
 
 
 @tested_with("4.3")
 def system_property(spark: Any, name: str) -> str | None:
-    """Value of a property of the JVM; None if it isn't set."""
+    """Return the value of a system property of the JVM; None if the property isn't set."""
     value = java_class(spark._jvm, "java.lang.System").getProperty(name)
     return None if value is None else str(value)
 
@@ -93,7 +93,7 @@ def has_resource(spark: Any, name: str) -> bool:
 
 @tested_with("4.2", "4.3")
 def set_for_new_sessions(spark: Any, key: str, value: str | None) -> None:
-    """Set a conf (None: unset it) for later calls of `newSession` in this application."""
+    """Set a conf for later calls of `newSession` in this application; None unsets the conf."""
     shared = spark._jsparkSession.sharedState().conf()
     if value is None:
         shared.remove(key)

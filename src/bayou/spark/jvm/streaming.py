@@ -39,7 +39,7 @@ class MicroBatch(NamedTuple):
 
 @tested_with("4.3")
 def current_micro_batch(spark: Any) -> MicroBatch | None:
-    """The micro-batch that the JVM's current thread plans or runs; None if there is none.
+    """Return the micro-batch that the JVM's current thread plans or runs; None if there is none.
 
     The function of `foreachBatch` also runs in the thread of its micro-batch.
     """
@@ -54,7 +54,7 @@ def current_micro_batch(spark: Any) -> MicroBatch | None:
 
 @tested_with("4.3")
 def runs_micro_batch(spark: Any) -> bool:
-    """Whether the JVM's current thread runs the plan of a micro-batch.
+    """Whether the plan that the JVM's current thread runs is the plan of a micro-batch.
 
     False for other plans, such as queries in the function of `foreachBatch`.
     """
@@ -68,12 +68,12 @@ def runs_micro_batch(spark: Any) -> bool:
 
 @tested_with("4.2", "4.3")
 def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str | None]]:
-    """For each source of one kind in a streaming DataFrame, yield the values of some options.
+    """Yield the values of some options for each source of one kind in a streaming DataFrame.
 
-    Call this before the query starts. The value of an unset option is None.
+    Must be called before the query starts. The value of an unset option is None.
 
     Args:
-        source: name of the sources, such as `delta`. Other sources are skipped.
+        source: name of the kind of source, such as `delta`. Other sources are skipped.
         names: names of the options.
     """
     for leaf in scala_items(frame._jdf.queryExecution().analyzed().collectLeaves()):
@@ -91,8 +91,9 @@ def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str
 def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
     """Set the start offset of a source in a running query; return whether it was set.
 
-    A source matches if it has the option and no start offset yet. If several sources match, no
-    offset is set. This happens if several queries share a `load()`, and therefore its options.
+    The source must have the given option, and no start offset yet. If several sources meet these
+    conditions, no offset is set. This happens if several queries share a `load()`, and therefore
+    its options.
 
     Args:
         option: name and value of an option of the source.
@@ -117,7 +118,7 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
 
 
 def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
-    """In a running query, return the source whose option `name` has the value `value`.
+    """Return the source of a running query that has the value `value` for the option `name`.
 
     Returns None if no source has this option, or if the source already has a start offset.
     """

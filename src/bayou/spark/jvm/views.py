@@ -1,4 +1,4 @@
-"""`ViewPlan`: what a temporary view computes from the columns of one table."""
+"""`ViewPlan`: the plan that computes a temporary view from the columns of one table."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ViewColumn:
     """A column of a view.
 
     Attributes:
-        source: name of the table's column that the view's column shows unchanged; None for a
-            computed column.
+        source: name of the table's column if the view's column shows its values unchanged. None for
+            a computed column.
     """
 
     name: str
@@ -39,23 +39,24 @@ class ViewColumn:
 
     @property
     def keeps_name(self) -> bool:
-        """Whether the column is the table's column of the same name."""
+        """Whether the column is an unchanged column of the table and has the same name."""
         return self.source is not None and self.source.lower() == self.name.lower()
 
 
 @tested_with("4.3")
 class ViewPlan:
-    """The part of a view's plan that is above the read of a table.
+    """The operations of a view's plan that are applied to the rows of a table.
 
     Attributes:
         columns: the view's columns.
-        table_columns: the types (SQL) of the table's columns, by name.
-        operations: Catalyst's classes of the operations that aren't projections, such as `Filter`.
+        table_columns: the types of the table's columns as SQL, by name.
+        operations: names of Catalyst's classes of the operations that aren't projections, such as
+            `Filter`.
         is_deterministic: whether all computed columns are deterministic.
     """
 
     def __init__(self, view: DataFrame, table: DataFrame) -> None:
-        """Compare two plans.
+        """Create the plan by a comparison of the plans of a view and of its table.
 
         Args:
             view: the rows of the view.
@@ -96,11 +97,11 @@ class ViewPlan:
 
         Args:
             rows: a DataFrame with the table's columns.
-            kept: other columns of `rows`. They follow the view's columns in the result.
+            kept: names of further columns of `rows`. They follow the view's columns in the result.
 
         Returns:
-            The view's columns, followed by `kept`. None if `rows` lacks a column of the table
-            version that the view reads, or if a column has another type there.
+            A DataFrame of the view's columns and `kept`. None if `rows` lacks a column of the table
+            version that the view reads, or if such a column has another type in `rows`.
         """
         plan = analyzed_plan(rows)
         by_name = {str(a.name()).lower(): a for a in scala_items(plan.output())}
@@ -137,7 +138,7 @@ def _source(
     Args:
         attribute: the view's column.
         projections: the projections between the view and the table, starting at the view. Each
-            maps the expression ids of its columns to their expressions.
+            projection maps the expression ids of its columns to their expressions.
         sources: the names of the table's columns, by expression id.
     """
     shown = _expression_id(attribute)
@@ -160,11 +161,11 @@ def _type_of(attribute: JavaObject) -> Any:
 
 
 _IGNORED = ("metadata", "containsNull", "valueContainsNull")
-"""Properties of nested types that don't make a view's types differ from its table's types."""
+"""Properties of nested types that are ignored when a view is compared with its table."""
 
 
 def _is_renaming(expression: JavaObject) -> bool:
-    """Whether an expression is an alias, or a cast to the type that the value already has."""
+    """Whether an expression is an alias, or a cast to the type that its value already has."""
     name = class_name(expression)
     return name == "Alias" or (
         name == "Cast" and expression.dataType().sql() == expression.child().dataType().sql()

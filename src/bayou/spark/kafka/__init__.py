@@ -1,6 +1,7 @@
 """The data source `bayou-kafka`: Kafka topics as DataFrames, without a JAR.
 
-Start at `data_source`. `planning` determines offset ranges. `consumer` reads them in tasks.
+Start with `data_source`. `planning` determines the offset ranges of a read. `consumer` reads an
+offset range in a task.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
-"""Authentication of librdkafka clients: checks of properties, and token providers.
+"""Authentication of librdkafka clients: checks of client properties, and token providers.
 
-librdkafka reports a missing file as an OpenSSL error. Without a source of OAUTHBEARER tokens, it
-waits without an error. `check_authentication` reports both problems before a client is created.
+librdkafka reports a missing file only as an OpenSSL error. If no token provider for OAUTHBEARER is
+configured, librdkafka waits without an error. `check_authentication` reports both problems before a
+client is created.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from bayou.errors import ArgumentError, KafkaError, PrerequisiteError
 from bayou.redaction import without_values
 
 TOKEN_PROVIDER = "oauth_cb"  # noqa: S105  # the client's name of the property
-"""Property whose value is a token provider: `aws-msk-iam`, or `package.module:function`."""
+"""Client property that selects a token provider: `aws-msk-iam`, or `package.module:function`."""
 
 TokenProvider: TypeAlias = Callable[[str], tuple[Any, ...]]
 """Function that returns an OAUTHBEARER token and its expiration in seconds since the epoch.
 
-The argument is the value of `sasl.oauthbearer.config`. A principal and a dict of SASL extensions
-may follow the expiration, as in the results of confluent-kafka's `oauth_cb`.
+The argument is the value of `sasl.oauthbearer.config`. In the returned tuple, a principal and a
+dict of SASL extensions may follow the expiration, as in confluent-kafka's `oauth_cb`.
 """
 
 _FILES = (
@@ -51,11 +52,11 @@ _ALIASES = {
 
 
 def check_authentication(properties: Mapping[str, str]) -> None:
-    """Check the files and properties of TLS, OAUTHBEARER and Kerberos, without a connection.
+    """Check the files and client properties of TLS, OAUTHBEARER and Kerberos, without a connection.
 
     Raises:
-        ArgumentError: a file can't be read, or a property is missing. The attribute `argument` of
-            the error is the property's name with the prefix `kafka.`.
+        ArgumentError: a file can't be read, or a property is missing. The error's attribute
+            `argument` is the property's name with the prefix `kafka.`.
         PrerequisiteError: a token provider needs a package that isn't installed.
     """
     for name in _FILES:
@@ -146,11 +147,11 @@ def _invalid(name: str, problem: str) -> ArgumentError:
 
 
 class TokenCallback:
-    """The function `oauth_cb` of a client. It calls a token provider.
+    """The `oauth_cb` of a client: a function that requests a token from a token provider.
 
-    The constructor requests the first token, and raises an error if this fails. The client itself
-    would wait 10 s after a failed request, without reporting the reason. The provider's argument,
-    which may be a secret, isn't shown.
+    The constructor requests the first token, and raises an error if this fails. After a failed
+    request, the client itself would wait 10 s without reporting the reason. Error messages don't
+    contain the provider's argument, which may be a secret.
 
     Raises:
         KafkaError: the provider fails.

@@ -1,8 +1,8 @@
 """Creation, properties and errors of librdkafka clients.
 
-Options with the prefix `kafka.` are client properties, with librdkafka's names. Names of the Java
-client are translated, or rejected if librdkafka has no equivalent. Secrets are never part of a
-`repr`, and `KafkaProperties.scrub` removes them from messages of the client.
+Options with the prefix `kafka.` are client properties with librdkafka's names. Property names of
+the Java client are translated. If librdkafka has no equivalent, the property is rejected. Secrets
+are never part of a `repr`, and `KafkaProperties.scrub` removes them from messages of the client.
 
 confluent-kafka is an optional extra. It is imported only when a client is created, because Spark
 imports this package each time it looks up a Python data source.
@@ -31,10 +31,11 @@ PREFIX = "kafka."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaProperties:
-    """Client properties with librdkafka's names, from `parse_properties`.
+    """Client properties with librdkafka's names, as returned by `parse_properties`.
 
     Attributes:
-        values: the properties. They aren't part of the `repr`, because they contain secrets.
+        values: the properties by name. They aren't part of the `repr`, because they contain
+            secrets.
     """
 
     values: Mapping[str, str] = field(repr=False)
@@ -44,7 +45,7 @@ class KafkaProperties:
         return self.values["bootstrap.servers"]
 
     def scrub(self, text: str) -> str:
-        """Replace all secrets of these properties in a string by `***`."""
+        """Replace the secrets among these properties by `***` in a text."""
         return without_values(text, (v for k, v in self.values.items() if _SECRET.search(k)))
 
     def __repr__(self) -> str:
@@ -53,7 +54,7 @@ class KafkaProperties:
 
 
 def parse_properties(properties: Mapping[str, str]) -> KafkaProperties:
-    """Translate and check client properties; the names have no prefix `kafka.`."""
+    """Translate and check client properties, whose names don't have the prefix `kafka.`."""
     values: dict[str, str] = {}
     for name, value in properties.items():
         values.update(_translate(name.lower(), value, properties))
@@ -175,24 +176,24 @@ class _ScrubbedLog:
         self._properties = properties
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Log a message. The client calls this method like `logging.Logger.log`."""
+        """Log a message. The client calls this method in the same way as `logging.Logger.log`."""
         if logger.isEnabledFor(level):
             text = message % arguments if arguments else message
             logger.log(level, "%s", without_secrets(self._properties.scrub(text)))
 
 
 class ClientErrors:
-    """Records the errors that a client reports, to explain a later timeout."""
+    """Records the errors that a client reports. They explain a later timeout."""
 
     def __init__(self, properties: KafkaProperties) -> None:
         self._properties = properties
         self._last = ""
         self._permanent: str | None = None
         self.refused = False
-        """Whether all brokers refuse connections, or the names of all brokers can't be resolved."""
+        """Whether all brokers refuse connections, or none of their host names can be resolved."""
 
     def on_error(self, error: confluent_kafka.KafkaError) -> None:
-        """Record an error. This is the `error_cb` that the client calls when it is polled."""
+        """Record an error; the client calls this method as its `error_cb` when it is polled."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
             self._last = self._properties.scrub(error.str() or name)
@@ -249,8 +250,8 @@ def make_consumer(
 ) -> confluent_kafka.Consumer:
     """Create a consumer whose partitions are set with `assign()`.
 
-    The consumer doesn't commit offsets. It reports the end of a partition, and an error if an
-    offset doesn't exist.
+    The consumer doesn't commit offsets. It reports when a partition ends. An offset that doesn't
+    exist is an error.
 
     Args:
         errors: records the errors that the client reports.
@@ -324,10 +325,10 @@ def make_admin(
 
 
 def check_properties(properties: KafkaProperties) -> None:
-    """Check properties as `make_admin` does, without connecting to a broker or token endpoint.
+    """Check client properties without a connection to a broker or token endpoint.
 
     Raises:
-        ArgumentError: the client rejects the properties, or a file or property is missing.
+        ArgumentError: the client rejects a property, or a file or property is missing.
         PrerequisiteError: a package isn't installed.
     """
     check_authentication(properties.values)
@@ -340,7 +341,7 @@ def check_properties(properties: KafkaProperties) -> None:
 
 
 def _with_tokens(settings: dict[str, Any]) -> dict[str, Any]:
-    """Replace the name of a token provider in the client's settings by its `TokenCallback`."""
+    """Replace the name of a token provider in a client's settings by a `TokenCallback`."""
     provider = settings.pop(TOKEN_PROVIDER, None)
     if provider is None:
         return settings
@@ -349,7 +350,7 @@ def _with_tokens(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_transient(error: confluent_kafka.KafkaError) -> bool:
-    """Whether a retry can succeed after an error."""
+    """Whether the failed request can succeed if it is repeated."""
     return bool(error.retriable()) or error.name() in _TRANSIENT
 
 

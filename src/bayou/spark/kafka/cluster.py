@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NO_OFFSET = -1
-"""Kafka returns this value instead of an offset if all records are older than a timestamp."""
+"""Offset that Kafka returns for a timestamp if all records are older than the timestamp."""
 
 
 def topic_identity(
@@ -58,11 +58,11 @@ def topic_identity(
 
 
 class KafkaCluster:
-    """A connection to a Kafka cluster. Every method returns or raises within the timeout.
+    """A connection to a Kafka cluster.
 
     Args:
         properties: client properties.
-        timeout: timeout of each call in seconds.
+        timeout: maximum time of a request with its retries, in seconds.
     """
 
     def __init__(self, properties: KafkaProperties, timeout: float = 30.0) -> None:
@@ -74,7 +74,7 @@ class KafkaCluster:
         self._answered = False
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
-        """Return the existing partitions of a selection, sorted by topic and number."""
+        """Return the existing partitions of a selection, sorted by topic and partition number."""
         if selection.pattern is not None:
             pattern = re.compile(selection.pattern)
             topics = self._topics(None)
@@ -96,7 +96,7 @@ class KafkaCluster:
         return self._offsets(dict.fromkeys(partitions, _specs().latest()))
 
     def at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """For each partition, return the offset of the first record at or after its timestamp.
+        """Return, for each partition, the offset of the first record at or after a timestamp.
 
         Args:
             timestamps: milliseconds since the epoch, by partition.
@@ -114,7 +114,7 @@ class KafkaCluster:
     def require_offsets(
         self, offsets: dict[TopicPartition, int], partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Check that offsets contain all `partitions`, and return the offsets.
+        """Return `offsets` if it has an offset for each of `partitions`.
 
         A broker that has just become the leader of a partition may not report the partition yet.
         Without this check, a read would omit the partition, or start at a wrong offset.
@@ -158,7 +158,10 @@ class KafkaCluster:
         return None if none else str(topic_id)
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """Return the metadata of existing topics by name; if `names` is None, of all topics."""
+        """Return the metadata of the existing topics among `names`, by name.
+
+        If `names` is None, the metadata of all topics is returned.
+        """
         if names is None or len(names) > _SINGLE_LOOKUPS:
             topics = self._metadata(None).topics
             return {n: t for n, t in topics.items() if _exists(t) and (names is None or n in names)}
@@ -166,10 +169,10 @@ class KafkaCluster:
         return {name: topic for name, topic in topics.items() if _exists(topic)}
 
     def _metadata(self, topic: str | None) -> ClusterMetadata:
-        """Return the metadata of a topic, or of all topics if `topic` is None, with retries.
+        """Return the metadata of a topic, or of all topics if `topic` is None.
 
-        An unknown topic is also looked up again, because a new topic isn't known to all brokers at
-        once.
+        Transient errors are retried. An unknown topic is looked up again for a short time, because
+        not all brokers know a new topic at once.
         """
         from confluent_kafka import KafkaException
 
@@ -204,14 +207,14 @@ class KafkaCluster:
     ) -> dict[TopicPartition, int]:
         """Look up an offset of each partition; partitions that don't exist are omitted.
 
-        An unknown partition is looked up again, because a new leader may not know its partition
-        yet.
+        An unknown partition is looked up again for a short time, because a new leader may not know
+        the partition yet.
 
         Args:
             specs: for each partition, the `OffsetSpec` of confluent-kafka: earliest, latest or a
                 timestamp.
-            none: negative number that brokers return if there is no offset; it is returned
-                unchanged. Other negative numbers are errors.
+            none: negative number that brokers return if there is no offset. This number is a valid
+                result. Other negative numbers are errors.
         """
         from confluent_kafka import IsolationLevel, KafkaException
         from confluent_kafka import TopicPartition as ClientPartition
@@ -269,7 +272,7 @@ class KafkaCluster:
     def _without_leader(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ClientError]:
-        """Return an error for each partition that has no leader.
+        """Return an error for each of `partitions` that has no leader.
 
         If no broker answers, the result is an empty dict.
         """
@@ -323,10 +326,12 @@ class KafkaCluster:
     def _wait(self, deadline: float) -> None:
         """Pause before a retry.
 
+        If no broker has answered this client yet, the client doesn't wait for the deadline in two
+        cases: all brokers refuse connections, or the host names of all brokers can't be resolved.
+        The error is then raised 1 s after the client's creation.
+
         Raises:
-            KafkaError: the deadline has passed, or an error is permanent. If no broker has answered
-                this client yet, and all brokers refuse connections or their host names can't be
-                resolved, the error is raised 1 s after the client's creation.
+            KafkaError: the deadline has passed, or an error is permanent.
         """
         self._admin.poll(0.1)
         self._client_errors.raise_if_permanent()
@@ -347,7 +352,8 @@ def _exists(topic: TopicMetadata) -> bool:
 
 _METADATA_TIMEOUT = 2.0
 _REFUSED_GRACE = 1.0
-"""Seconds after which refused connections are an error, and timeout of a client's first request."""
+"""Seconds until refused connections raise an error; also the timeout of a client's first request.
+"""
 _REQUEST_TIMEOUT = 5.0
 _TOPIC_GRACE = 1.5
 _SINGLE_LOOKUPS = 10

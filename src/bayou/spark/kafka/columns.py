@@ -1,6 +1,6 @@
 """The columns of the data source, and the conversion of Kafka records to Arrow batches.
 
-The columns are the same as in Spark's Kafka source.
+The columns are the same as those of Spark's Kafka source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Records: TypeAlias = "Sequence[Message]"
 _Headers: TypeAlias = list[tuple[str, bytes | None]]
 
 MAX_BATCH_ROWS = 5_000
-"""Maximum number of records of an Arrow batch."""
+"""Maximum number of records in an Arrow batch."""
 
 
 def record_schema(include_headers: bool) -> StructType:
@@ -53,11 +53,17 @@ def record_schema(include_headers: bool) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of the requested columns, which are some of the source's columns.
+    """Return the Arrow schema of the requested columns.
 
-    If the column `headers` is requested as binary, it contains packed headers; see
-    `unpack_headers`. Packed headers are faster, because the transfer of an array through the JVM
-    takes 8 µs for each row, even if the array is null.
+    The column `headers` may also be requested as binary. It then contains packed headers; see
+    `unpack_headers`. Packed headers are faster: the transfer of an array through the JVM takes 8 µs
+    for each row, even if the array is null.
+
+    Args:
+        schema: the requested columns, a subset of the data source's columns.
+
+    Raises:
+        ArgumentError: the data source has no such column, or the column has another type.
     """
     available = {field.name: field.dataType for field in record_schema(True).fields}
     for field in schema.fields:
@@ -89,9 +95,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def packed_schema() -> pa.Schema:
-    """Return the schema of the batches of `KafkaTasks.read`.
+    """Return the schema of the batches that `KafkaTasks.read` returns.
 
-    There is no column `timestampType`. The column `headers` is binary, see `unpack_headers`.
+    There is no column `timestampType`. The column `headers` is binary; see `unpack_headers`.
     """
     types = {**_ARROW_TYPES, "headers": pa.binary()}
     del types["timestampType"]
@@ -99,12 +105,12 @@ def packed_schema() -> pa.Schema:
 
 
 def unpack_headers(packed: bytes | None) -> _Headers | None:
-    """Convert a packed value of the column `headers` to the record's (name, value) pairs."""
+    """Convert a packed value of the column `headers` to (name, value) pairs."""
     return None if packed is None else _PACKED.decode(packed)
 
 
 def record_offsets(records: Records) -> list[int]:
-    """The offset of each record."""
+    """Return the offset of each record."""
     from confluent_kafka import Message
 
     return cast("list[int]", list(map(Message.offset, records)))
@@ -115,9 +121,9 @@ def batch_builder(
 ) -> Callable[[Records, list[int]], pa.RecordBatch]:
     """Return a function that converts records to a batch with the columns of `schema`.
 
-    The returned function takes at most `MAX_BATCH_ROWS` records and a list of their offsets. It is
-    the hot path of the source. Therefore a C function builds each column in one pass over the
-    records, and constant columns are slices of one array.
+    The function takes at most `MAX_BATCH_ROWS` records and a list of their offsets. Most of a
+    read's time is spent in this function. Therefore a C function builds each column in one pass
+    over the records, and constant columns are slices of one array.
     """
     # Imported here, because Spark's lookup of data sources must work without this extra.
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -157,10 +163,11 @@ def batch_builder(
 
 
 def _timestamps(millis: list[int]) -> Any:
-    """Convert timestamps of records; a missing timestamp, or one after the year 9999, becomes null.
+    """Convert timestamps of records; negative timestamps and timestamps after 9999 become null.
 
-    A client can send any number. If it sends microseconds instead of milliseconds, the year is
-    about 55840, which Python and SQL don't support.
+    A missing timestamp is negative. A client can send any number. For example, if a client sends
+    microseconds instead of milliseconds, the year is about 55840. Python and SQL don't support such
+    years.
     """
     timestamps: Any = pa.array(millis, pa.int64())
     bounds = pc.min_max(timestamps)
@@ -173,12 +180,12 @@ def _timestamps(millis: list[int]) -> Any:
 def _headers(records: Records) -> list[_Headers | None]:
     """Return the headers of each record.
 
-    If a record has no headers, or if the name of a header isn't UTF-8, the value is None.
+    The value is None if the record has no headers, or if the name of a header isn't UTF-8.
 
-    Some clients write names that aren't UTF-8. For a record with such a name, the first call of
+    Some clients write names that aren't UTF-8. For such a record, the first call of
     `Message.headers` raises an error. A second call from Python code can return a list with a null
-    pointer, which crashes the process. A second call from `map` raises SystemError, which this
-    function can catch. Therefore all calls come from `map`.
+    pointer, which crashes the process. A second call from `map` raises a SystemError instead, which
+    this function catches. Therefore all calls come from `map`.
     """
     from confluent_kafka import Message
 

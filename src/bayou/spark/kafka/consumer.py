@@ -1,4 +1,4 @@
-"""`read_range`: reads an offset range of a partition, in a task."""
+"""`read_range`: reads an offset range of a Kafka partition in a task."""
 
 from __future__ import annotations
 
@@ -28,10 +28,15 @@ def read_range(
     schema: pa.Schema,
     connect: Connect = make_consumer,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range, in order, as batches of the requested columns.
+    """Yield the records of an offset range, in order, as batches of the requested columns.
 
-    Offsets have gaps (compaction, transaction markers). Therefore a range is complete when the
-    consumer's position reaches the end of the range, and not after a number of records.
+    Offsets can have gaps because of compaction and transaction markers. Therefore a range is
+    complete when the consumer's position reaches the end of the range. The number of records isn't
+    known.
+
+    Args:
+        schema: the requested columns.
+        connect: function that creates the consumer.
     """
     reader = _RangeReader(offsets, options, connect)
     try:
@@ -41,7 +46,7 @@ def read_range(
 
 
 class _RangeReader:
-    """A consumer that reads one range. `_position` is the next offset to read."""
+    """A consumer that reads one offset range. `_position` is the next offset to read."""
 
     def __init__(self, offsets: OffsetRange, options: KafkaSourceOptions, connect: Connect) -> None:
         self._range = offsets
@@ -84,7 +89,7 @@ class _RangeReader:
                     progress = time.monotonic()
 
     def _consume(self, count: int) -> tuple[Records, Records]:
-        """Poll up to `count` messages; return the records, and events such as errors."""
+        """Poll up to `count` messages; return the records, and other events such as errors."""
         from confluent_kafka import KafkaException, Message
 
         try:
@@ -99,7 +104,7 @@ class _RangeReader:
         )
 
     def _within_range(self, records: Records, offsets: list[int]) -> tuple[Records, list[int]]:
-        """Remove records before `_position` or after the range, and advance `_position`."""
+        """Remove records before `_position` or after the end of the range; advance `_position`."""
         start, end = self._position, self._range.end
         self._position = max(start, offsets[-1] + 1)
         if offsets[0] >= start and offsets[-1] < end:
@@ -129,10 +134,12 @@ class _RangeReader:
     def _handle_partition_end(self, offset: int) -> None:
         """Handle the event that the partition ends at `offset`.
 
-        If the range ends at or before `offset`, all records of the range have been read, and
-        `_position` is set to the end of the range. This is needed if the last offsets of the range
-        are transaction markers, which the client doesn't return. If the range ends later, the
-        partition's end is looked up, and missing records are reported.
+        If the range ends at or before `offset`, the range is complete, and `_position` is set to
+        the range's end. The last offsets of the range can be transaction markers, which the client
+        doesn't return.
+
+        If the range ends after `offset`, the current end of the partition is looked up. If the
+        range also ends after the current end, missing records are reported.
         """
         if offset >= self._range.end:
             self._position = self._range.end
@@ -143,8 +150,8 @@ class _RangeReader:
         """Report the offsets of the range that are missing in the partition, and skip them.
 
         Offsets are missing if Kafka's retention has deleted records, or if the topic was deleted
-        and created again. After a change of the leader, the partition can have the offsets after
-        all. In this case, nothing is reported, and the read continues.
+        and created again. After a change of the leader, the partition may have the offsets again.
+        In this case, nothing is reported, and the read continues.
         """
         if self._position >= self._range.end:
             return
@@ -170,11 +177,11 @@ class _RangeReader:
     def _handle_stall(self) -> None:
         """Find out why no record has arrived within the timeout.
 
-        If the partition doesn't exist any more, or ends before the range does, missing records are
-        reported.
+        Missing records are reported if the partition no longer exists, or if it ends before the
+        range ends.
 
         Raises:
-            KafkaError: the brokers don't answer, or the partition has records that they don't send.
+            KafkaError: the brokers don't answer, or they don't send the records of the partition.
         """
         from confluent_kafka import KafkaException
 

@@ -11,22 +11,27 @@ DATA_LOSS_ADVICE = (
     " To continue with the remaining records, set the option failOnDataLoss to false; to read the "
     "topic from its start, use a new checkpointLocation with startingOffsets earliest."
 )
-"""Advice at the end of a message of `DataLoss`. Pipelines replace it by their own advice."""
+"""Advice at the end of `DataLoss` messages. Pipelines replace this text by their own advice."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DataLoss:
-    """Reports missing records: raises an error if `fail` is true, otherwise logs a warning."""
+    """Reports missing records of a read.
+
+    Attributes:
+        fail: whether a report raises an error. If false, a warning is logged.
+    """
 
     fail: bool
 
     def report(self, problem: str, topic: str) -> None:
-        """Raise `RecordsLostError`, or log a warning and return.
+        """Raise `RecordsLostError` if `fail` is true; otherwise log a warning.
 
         Args:
             problem: description of the partition and its missing offsets.
+            topic: the topic's name.
         """
         if self.fail:
             raise RecordsLostError(

@@ -33,7 +33,7 @@ from bayou.spark.streaming.read_limits import HAS_LIMITS, UnsupportedStreamReade
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Plans and reads a batch query: an offset range of each partition."""
+    """Plans and reads a batch query. The plan has an offset range for each partition."""
 
     def __init__(self, options: KafkaSourceOptions, schema: pa.Schema) -> None:
         self._options = options
@@ -67,8 +67,9 @@ class KafkaBatchReader(DataSourceReader):
 class KafkaDataSource(DataSource):
     """The data source `bayou-kafka`: batch and streaming reads of Kafka topics.
 
-    The columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestampType`,
-    and with the option `includeHeaders` also `headers`. `.schema(...)` selects some of the columns.
+    The columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestampType`.
+    The option `includeHeaders` adds the column `headers`. `.schema(...)` selects a part of the
+    columns.
     """
 
     @classmethod

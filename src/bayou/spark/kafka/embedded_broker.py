@@ -1,9 +1,9 @@
 """A Kafka broker inside the process, for demos and tests: librdkafka's mock cluster.
 
 The broker implements Kafka's protocol over TCP on the loopback interface. Any client on this
-machine can connect, including Spark's executors. The broker retains 5 MiB or 100,000 record batches
-of each partition. It drops older batches without an error, but `EmbeddedBroker.produce` detects
-this and raises an error.
+machine can connect, including Spark's executors. For each partition, the broker retains at most 5
+MiB and 100,000 record batches. It drops older batches without an error. `EmbeddedBroker.produce`
+detects this, and raises an error.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ class ProducedRecord(NamedTuple):
     """A record to produce.
 
     Attributes:
-        value: None for a tombstone.
-        key: None for no key.
-        partition: if None, the key determines the partition; without a key, it is random.
+        value: the record's value; None for a tombstone.
+        key: the record's key; None for a record without a key.
+        partition: number of the partition. If None, the key determines the partition. If the key is
+            also None, the partition is random.
         timestamp: milliseconds since the epoch; None for the current time.
-        headers: names and values; None for no headers.
+        headers: (name, value) pairs; None for no headers.
 
     Examples:
         >>> with EmbeddedBroker({"orders": 2}) as broker:
@@ -45,8 +46,8 @@ class EmbeddedBroker:
     """A context manager that runs a mock cluster.
 
     Args:
-        topics: the topics to create, each with its number of partitions. Other topics are created
-            only with `create_topic`, never by a client's request.
+        topics: the topics to create, by name, each with its number of partitions. A client's
+            request never creates a topic; use `create_topic`.
         brokers: number of brokers.
 
     Examples:
@@ -67,7 +68,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers as host:port, separated by commas; an empty string before they start."""
+        """Addresses (host:port) of the brokers, separated by commas; empty before their start."""
         return self._bootstrap_servers
 
     def __enter__(self) -> Self:
@@ -168,7 +169,7 @@ class EmbeddedBroker:
         return count
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return the first offset and the end offset of each partition."""
+        """Return the first offset and the end offset of each partition, by partition number."""
         from confluent_kafka import Consumer, TopicPartition
 
         self._running()
@@ -269,7 +270,7 @@ def _send(
     record: ProducedRecord,
     delivered: Callable[[object, object], None],
 ) -> None:
-    """Pass a record to the producer; if the producer's queue is full, wait."""
+    """Pass a record to the producer. If the producer's queue is full, wait until it has space."""
     while True:
         try:
             producer.produce(
