@@ -1,8 +1,9 @@
 """Offsets of Kafka partitions: JSON format, limits for micro-batches, and ranges for tasks.
 
-The offset of a partition is the offset of the next record to read. For example, the end offset of a
-partition with the records 0 to 5 is 6. The JSON is `{"topic": {"0": 23, "1": 5}}` as in Spark's
-Kafka source, both in options (`startingOffsets`, `endingOffsets`) and in checkpoints.
+The position in a partition is given as the offset of the next record to read. For example, the end
+offset of a partition with the records 0 to 5 is 6. As in Spark's Kafka source, the JSON is
+`{"topic": {"0": 23, "1": 5}}`. Options (`startingOffsets`, `endingOffsets`) and checkpoints contain
+this JSON.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any, NamedTuple
 from bayou.errors import ArgumentError
 
 EARLIEST_OFFSET = -2
-"""Value in `startingOffsets` for the first record of a partition."""
+"""Value in `startingOffsets` that stands for the first offset of a partition."""
 
 LATEST_OFFSET = -1
-"""Value in `startingOffsets` and `endingOffsets` for the end of a partition."""
+"""Value in `startingOffsets` and `endingOffsets` that stands for the end offset of a partition."""
 
 
 class TopicPartition(NamedTuple):
@@ -50,15 +51,18 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of offsets; the number of records can be smaller, because of gaps."""
+        """Number of offsets; the number of records can be smaller, because offsets have gaps."""
         return self.end - self.start
 
 
 def parse_offsets(text: str, option: str = "startingOffsets") -> dict[TopicPartition, int]:
     """Parse offsets from JSON.
 
+    Args:
+        option: name of the option that contains the JSON, for errors.
+
     Raises:
-        ArgumentError: the string isn't the JSON of offsets. The message contains `option`.
+        ArgumentError: the string isn't the JSON of offsets.
 
     Examples:
         >>> parse_offsets('{"orders": {"0": 23, "1": -2}}')
@@ -67,7 +71,7 @@ def parse_offsets(text: str, option: str = "startingOffsets") -> dict[TopicParti
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Format offsets as JSON, sorted by partition; equal offsets give equal strings.
+    """Format offsets as JSON, sorted by topic and partition; equal offsets give equal strings.
 
     Examples:
         >>> format_offsets({TopicPartition("orders", 0): 23})
@@ -76,7 +80,11 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def offsets_from_json(data: Any, option: str = "offsets") -> dict[TopicPartition, int]:
-    """Parse offsets from decoded JSON; `option` is the option's name, for errors."""
+    """Parse offsets from decoded JSON.
+
+    Args:
+        option: name of the option that contains the JSON, for errors.
+    """
     if not isinstance(data, dict):
         raise _malformed(option)
     offsets: dict[TopicPartition, int] = {}
@@ -93,8 +101,11 @@ def offsets_from_json(data: Any, option: str = "offsets") -> dict[TopicPartition
 def parse_timestamps(text: str, option: str) -> dict[TopicPartition, int]:
     """Parse timestamps from JSON such as `{"topic": {"0": 1735689600000}}`.
 
+    Args:
+        option: name of the option that contains the JSON, for errors.
+
     Raises:
-        ArgumentError: the string isn't the JSON of timestamps. The message contains `option`.
+        ArgumentError: the string isn't the JSON of timestamps.
     """
     malformed = ArgumentError(
         f'Option {option} must be JSON such as {{"topic": {{"0": 1735689600000}}}}: milliseconds '
@@ -122,7 +133,7 @@ def parse_partitions(text: str, option: str = "assign") -> tuple[TopicPartition,
     """Parse partitions from JSON such as `{"topic": [0, 1]}`.
 
     Args:
-        option: the option's name, for errors.
+        option: name of the option that contains the JSON, for errors.
     """
     data = _load(text, option)
     expected = f'Option {option} must be JSON such as {{"topic": [0, 1]}}.'
@@ -161,8 +172,8 @@ def limit_offsets(
     """Return the end offset of each partition for a micro-batch of at most `limit` offsets.
 
     The limit is divided among the partitions in proportion to their available offsets. As in
-    Spark's Kafka source, each partition with records advances by at least one offset. Therefore the
-    micro-batch exceeds `limit` only if the number of partitions with records exceeds `limit`.
+    Spark's Kafka source, each partition with available offsets advances by at least one offset.
+    Therefore the micro-batch exceeds `limit` if there are more of these partitions than `limit`.
 
     Args:
         start: the first available offset of each partition in `end`.
@@ -187,7 +198,7 @@ def limit_offsets(
 def split_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None, max_records: int
 ) -> list[OffsetRange]:
-    """Split ranges into ranges of at most `max_records` offsets; empty ranges are omitted.
+    """Split ranges so that each range has at most `max_records` offsets; empty ranges are omitted.
 
     If the result has fewer than `min_partitions` ranges, the largest ranges are split further.
     """
@@ -205,7 +216,11 @@ def split_ranges(
 
 
 def divide_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
-    """Divide ranges among at most `count` tasks, each with about the same number of offsets."""
+    """Divide ranges among at most `count` tasks, so that all tasks have about as many offsets.
+
+    Returns:
+        The ranges of each task.
+    """
     non_empty = [r for r in ranges if r.size > 0]
     total = sum(r.size for r in non_empty)
     boundaries = [total * i // count for i in range(1, count)]

@@ -22,13 +22,14 @@ from bayou.spark.kafka.offsets import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampPosition:
-    """For each partition, the position of the first record at or after a timestamp.
+    """The first record at or after a timestamp, as the start or end of a read in each partition.
 
     Attributes:
-        timestamps: milliseconds since the epoch, for all partitions or by partition.
-        option: name of the option with the timestamps, for error messages.
-        or_latest: applies to a partition whose records are all older than the timestamp. If true,
-            the position is the partition's end. If false, the partition is an error.
+        timestamps: one timestamp for all partitions, or a timestamp for each partition; in
+            milliseconds since the epoch.
+        option: name of the option that contains the timestamps, for errors.
+        or_latest: whether the end of a partition is used if all of its records are older than the
+            timestamp. If false, this case is an error.
     """
 
     timestamps: int | Mapping[TopicPartition, int]
@@ -39,7 +40,10 @@ class TimestampPosition:
 Position: TypeAlias = (
     Literal["earliest", "latest"] | Mapping[TopicPartition, int] | TimestampPosition
 )
-"""The start or end of a read. In a mapping, -2 means earliest and -1 means latest."""
+"""The start or end of a read.
+
+A mapping contains the offset of each partition. In it, -2 means earliest, and -1 means latest.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +71,18 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSourceOptions:
-    """The validated options of the source, from `parse_options`.
+    """The validated options of the source, as returned by `parse_options`.
+
+    `max_trigger_delay` and `max_record_delay` limit how long a batch waits for
+    `min_offsets_per_trigger` offsets. After this time, the batch runs with fewer offsets.
 
     Attributes:
-        max_trigger_delay: maximum time in seconds between two batches. After this time, a batch
-            runs with fewer than `min_offsets_per_trigger` offsets.
-        max_record_delay: maximum time in seconds that an available record waits for a batch. After
-            this time, a batch runs with fewer than `min_offsets_per_trigger` offsets. If
-            `max_record_delay` is set, `max_trigger_delay` is ignored.
+        max_trigger_delay: maximum time between two batches, in seconds. Ignored if
+            `max_record_delay` is set.
+        max_record_delay: maximum time that an available record waits for a batch, in seconds.
         max_records_per_partition: maximum number of offsets of a Spark partition.
-        timeout: seconds that a task waits for a record. Lookups of offsets during planning have the
-            same timeout, but at most 30 s.
+        timeout: maximum time that a task waits for a record, in seconds. Lookups of offsets during
+            planning have the same timeout, but at most 30 s.
     """
 
     selection: TopicSelection
@@ -103,7 +108,7 @@ class KafkaSourceOptions:
         """Return the start and the end of a batch query.
 
         Raises:
-            ArgumentError: the start is latest or the end is earliest.
+            ArgumentError: the start is latest, or the end is earliest.
         """
         start = self.starting_offsets or "earliest"
         end = self.ending_offsets or "latest"
@@ -125,7 +130,7 @@ class KafkaSourceOptions:
         """Return the start of a new streaming query.
 
         Raises:
-            ArgumentError: an option sets an end, which a streaming query can't have.
+            ArgumentError: an option sets the end of the read. A streaming query can't have an end.
         """
         if self.ending_offsets is not None:
             position = self.ending_offsets
@@ -246,9 +251,14 @@ def _position(value: str, name: str) -> Position:
 def _timestamps(
     values: Mapping[str, str], bound: Literal["starting", "ending"], *, or_latest: bool
 ) -> TimestampPosition | None:
-    """Return the position that an option with timestamps sets; None if no such option is set.
+    """Return the start or end that a timestamp option sets; None if no such option is set.
 
-    A timestamp for all partitions takes precedence over timestamps by partition.
+    An option with one timestamp for all partitions takes precedence over an option with timestamps
+    by partition.
+
+    Args:
+        bound: prefix of the options: `starting` or `ending`.
+        or_latest: the attribute of the result.
     """
     name = f"{bound}Timestamp"
     timestamps: int | Mapping[TopicPartition, int] | None = _get(values, name, _millis)
@@ -261,9 +271,9 @@ def _timestamps(
 
 
 def _start_strategy(values: Mapping[str, str]) -> bool:
-    """Whether the option `startingOffsetsByTimestampStrategy` is `latest`.
+    """Whether the option `startingOffsetsByTimestampStrategy` is `latest`, and not `error`.
 
-    The result is used as `TimestampPosition.or_latest` of the start.
+    The result is the attribute `or_latest` of the start.
     """
     name = "startingOffsetsByTimestampStrategy"
     strategy = values.get(name.lower(), "error").strip().lower()

@@ -1,7 +1,7 @@
 """Planning of reads: determines offset ranges and distributes them over tasks.
 
-With `KafkaTasks`, Python code in tasks reads Kafka directly. Through the data source, the rows
-would pass from the Python process of the source through the JVM to a second Python process.
+`KafkaTasks` lets Python code in tasks read Kafka directly. With the data source, the rows would
+pass from the Python process of the source through the JVM to a second Python process.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def resolve_position(
     options: KafkaSourceOptions,
     option: str,
 ) -> dict[TopicPartition, int]:
-    """Convert a position to an offset of each partition.
+    """Convert the start or end of a read to an offset of each partition.
 
     Args:
-        option: name of the option with the position, for errors.
+        option: name of the option that contains the position, for errors.
     """
     if position == "earliest":
         return cluster.require_offsets(cluster.earliest(partitions), partitions)
@@ -153,7 +153,7 @@ def check_starts(
 ) -> list[OffsetRange]:
     """Report missing offsets at the start of ranges, and return the ranges without these offsets.
 
-    If a partition doesn't exist any more, all offsets of its ranges are missing.
+    If a partition no longer exists, all offsets of its ranges are missing.
     """
     ranges = [r for r in ranges if r.size > 0]
     earliest = cluster.earliest([r.partition for r in ranges])
@@ -180,7 +180,7 @@ def check_starts(
 def input_partitions(
     ranges: Iterable[OffsetRange], options: KafkaSourceOptions
 ) -> list[InputPartition]:
-    """Split offset ranges into input partitions for tasks."""
+    """Split offset ranges into input partitions, one for each task."""
     splits = split_ranges(
         ranges,
         min_partitions=options.min_partitions,
@@ -196,10 +196,10 @@ def _names(partitions: list[TopicPartition]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTasks:
-    """The offset ranges of each task of a read, from `KafkaTasks.of`; can be pickled.
+    """The offset ranges of each task of a read; created by `KafkaTasks.of`, can be pickled.
 
     Attributes:
-        tasks: the ranges of each task; each task has at least one range.
+        tasks: the ranges of each task, by index of the task. Each task has at least one range.
         options: the options of the source `bayou-kafka`.
     """
 
@@ -210,13 +210,13 @@ class KafkaTasks:
     def of(
         cls, options: Mapping[str, str], ranges: Sequence[OffsetRange], *, tasks: int
     ) -> KafkaTasks:
-        """Divide ranges among tasks, so that each task reads about the same number of offsets.
+        """Divide ranges among tasks, so that all tasks read about as many offsets.
 
         Args:
             options: options of the source `bayou-kafka`.
-            tasks: target number of tasks, such as the number of tasks that run at once. There are
-                fewer tasks for few records, and more if a task would exceed
-                `maxRecordsPerPartition`.
+            tasks: target number of tasks, such as the number of tasks that run at once. For few
+                offsets, there are fewer tasks. If a task would exceed `maxRecordsPerPartition`,
+                there are more tasks.
 
         Raises:
             ArgumentError: an option is unknown or invalid.
@@ -230,9 +230,12 @@ class KafkaTasks:
         return cls(tasks=divide_ranges(ranges, count), options=parsed)
 
     def read(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a task's ranges; called in the task.
+        """Yield the records of a task's ranges as batches with the columns of `packed_schema`.
 
-        Batches have the columns of `packed_schema`.
+        Called in the task.
+
+        Args:
+            task: the index of the task.
 
         Raises:
             KafkaError: records are missing and `failOnDataLoss` is set, or no record arrives within
@@ -243,4 +246,4 @@ class KafkaTasks:
 
 
 _MIN_TASK_RECORDS = 2_000
-"""Minimum number of offsets of a task. For fewer records, a task isn't worth its cost."""
+"""Minimum number of offsets of a task, unless the whole read has fewer offsets."""

@@ -36,23 +36,23 @@ from bayou.spark.streaming.read_limits import (
 )
 
 FIRST_START = "#start"
-"""Key of the first batch's start offset in the JSON of its end offset. Names of topics have no `#`.
+"""Key in the JSON of the first batch's end offset; its value is the batch's start offset.
 
-If a query stops before it commits its first batch, Spark repeats the batch, but knows only its end
-offset. Without this key, a position such as `latest` would be resolved again, and the records
-before the new position would be lost.
+If a query stops before it commits its first batch, Spark repeats the batch, but knows only the end
+offset. Without this key, a start such as `latest` would be resolved again, and the records before
+the new start would be lost. The key can't be the name of a topic, because topic names have no `#`.
 """
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of the Kafka source.
 
-    Offsets have the same JSON as in Spark's Kafka source: `{"topic": {"0": 23}}`. For the first
-    batch, the JSON of the end offset also contains the start offset (key `FIRST_START`). The
-    connection to the cluster isn't pickled.
+    Offsets have the same JSON as in Spark's Kafka source: `{"topic": {"0": 23}}`. In the first
+    batch, the JSON of the end offset also contains the start offset (key `FIRST_START`). When the
+    reader is pickled, the connection to the cluster is left out.
 
     Args:
-        clock: returns monotonic seconds.
+        clock: function that returns monotonic time in seconds.
     """
 
     def __init__(
@@ -144,10 +144,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the end offset of each partition.
+        """Return the end offset of each partition, and report missing partitions and records.
 
-        With Trigger.AvailableNow, these are the end offsets from when the query started. Otherwise
-        they are the current end offsets. Missing partitions and records are reported.
+        With Trigger.AvailableNow, these are the end offsets at the start of the query. With other
+        triggers, these are the current end offsets.
+
+        Args:
+            begin: the offsets up to which the query has read.
         """
         if self._target is not None:
             end = self._target
@@ -169,10 +172,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the current end offset of each existing partition; see `_existing`.
+        """Return the current end offset of each existing partition.
 
-        If a partition without an end offset were omitted, `Trigger.AvailableNow` would end without
-        its records, and a later batch could read it from its first record again.
+        A partition without an end offset is an error, and isn't omitted. Otherwise
+        `Trigger.AvailableNow` would end without the partition's records, and a later batch could
+        read the partition from its first record again.
         """
         return self._existing(self._cluster.latest, partitions)
 
@@ -184,8 +188,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Request an offset of each partition that still exists.
 
         Args:
-            partitions: partitions that existed when they were listed. If their topic has been
-                deleted since then, they are omitted.
+            request: function that requests an offset of each partition from the brokers.
+            partitions: partitions that existed when they were listed. Partitions that have been
+                deleted since then are omitted.
 
         Raises:
             KafkaError: the brokers report no offset of an existing partition.
@@ -197,7 +202,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster.require_offsets(offsets, partitions)
 
     def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
-        """Whether `min_offsets_per_trigger` requires the next batch to wait for more offsets."""
+        """Whether the next batch must wait for `min_offsets_per_trigger` offsets."""
         min_offsets = self._options.min_offsets_per_trigger
         if min_offsets is None:
             return False

@@ -1,6 +1,6 @@
 """Distributed log replay: scans and snapshots of large tables as Spark jobs.
 
-Start at `builder.DistributedScanBuilder`.
+Start with `builder.DistributedScanBuilder`.
 """
 
 from bayou.spark.log_replay.builder import DistributedScanBuilder

@@ -36,12 +36,13 @@ class DistributedScanBuilder:
     Attributes:
         spark: a session, classic or Connect.
         num_partitions: number of tasks that replay the log. If None, the setting
-            `bayou.replay.numPartitions` is used. If either is set, Spark's executors replay the
-            log, whatever its size. If neither is set, the number depends on the log's size, and
-            this process replays a small log itself.
+            `bayou.replay.numPartitions` is used. If one of them is set, Spark's executors always
+            replay the log. If neither is set, the number depends on the size of the log, and this
+            process replays a small log.
         frame: a DataFrame whose column `add` contains the live files, such as the result of
-            `state_reconstruction`. The scan returns these files in the DataFrame's order, and
-            doesn't replay the log. Rows without an `add` are skipped. If None, the log is replayed.
+            `state_reconstruction`. The scan then returns these files in the DataFrame's order, and
+            doesn't replay the log. Rows whose `add` is null are skipped. If None, the log is
+            replayed.
 
     Examples:
         >>> scan = DistributedScanBuilder(spark, snapshot).with_filter("country = 'NZ'").build()
@@ -83,9 +84,8 @@ class DistributedScanBuilder:
     def with_sort_key(self) -> DistributedScanBuilder:
         """Order files by (modificationTime, path), as in the initial snapshot of a stream.
 
-        In a classic session, the files of `DistributedScanBuilder.frame` aren't sorted again if the
-        plan of this DataFrame already sorts them in this order. An example is the result of
-        `initial_snapshot_for_streaming`.
+        If the plan of `frame` already sorts the files in this order, they aren't sorted again
+        (classic sessions only). An example is the result of `initial_snapshot_for_streaming`.
         """
         return replace(self, _sorted=True)
 
@@ -140,7 +140,7 @@ class DistributedScanBuilder:
 
 
 def _is_sorted(frame: Any) -> bool:
-    """Whether the plan of a DataFrame of files sorts the files as `with_sort_key` does."""
+    """Whether the plan of a DataFrame of files sorts these files as `with_sort_key` does."""
     if frame is None or not isinstance(frame.sparkSession, SparkSession):
         return False
     time, path = F.col("add.modificationTime"), F.col("add.path")

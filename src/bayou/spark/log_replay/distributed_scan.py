@@ -40,7 +40,7 @@ from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.streaming.sorted_files import SortedFiles
 
 _BUCKET_FILES = 100_000
-"""Number of files in a sort bucket (about 25 MB), which is a partition of the sorted result."""
+"""Target number of files in a sort bucket (about 25 MB), which is a partition of the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,12 @@ class Replay:
     """The settings of a log replay.
 
     Attributes:
-        num_partitions: number of replay tasks. If None, the number depends on the log's size.
-        local_bytes: if `num_partitions` is None, logs up to this size are replayed in this process.
-        window_bytes: if the commits after the checkpoint are larger than this, a window function
-            reconciles the actions. Otherwise each task gets the keys of all actions in the commits.
+        num_partitions: number of replay tasks. If None, the number depends on the size of the log.
+        local_bytes: maximum size of a log that this process replays; ignored if `num_partitions` or
+            `frame` is set.
+        window_bytes: maximum total size of the commits after the checkpoint for replay without a
+            shuffle. Each task then gets the log-replay keys (path and deletion vector) of all
+            actions in these commits. For larger commits, a window function reconciles the actions.
         sorted: whether to sort the files by (modificationTime, path).
         frame: a DataFrame whose column `add` contains the live files. If None, the log is replayed.
     """
@@ -66,12 +68,12 @@ class Replay:
 
     @property
     def log_bytes(self) -> int:
-        """Total size of the checkpoint and of the later commits."""
+        """Total size of the checkpoint and of the commits after it, in bytes."""
         return self.snapshot.checkpoint_bytes + tail_bytes(self.snapshot)
 
     @property
     def is_local(self) -> bool:
-        """Whether this process replays the log."""
+        """Whether this process replays the log, and not the executors."""
         if self.frame is not None or self.num_partitions is not None:
             return False
         return self.log_bytes <= self.local_bytes
@@ -83,15 +85,15 @@ class Replay:
 
     @property
     def tasks(self) -> int:
-        """The number of tasks of a replay on executors."""
+        """Number of tasks if executors replay the log."""
         return self.num_partitions or max(1, -(-self.log_bytes // TASK_BYTES))
 
 
 class DistributedScan(Scan):
-    """A kernel `Scan` whose `scan_files` runs on Spark's executors if the log is large.
+    """A kernel `Scan` that replays a large log on Spark's executors.
 
     Files are returned lazily: neither the driver's JVM nor this process holds more than a few
-    batches. `DistributedScanBuilder` creates the scan.
+    batches in memory. `DistributedScanBuilder` creates the scan.
 
     Examples:
         >>> scan = DistributedScanBuilder(spark, snapshot, 2).with_filter("price > 10").build()
@@ -113,7 +115,7 @@ class DistributedScan(Scan):
 
     @property
     def num_partitions(self) -> int:
-        """The number of replay tasks on executors; 0 if this process replays the log."""
+        """Number of replay tasks on executors; 0 if this process replays the log."""
         return 0 if self._replay.is_local else self._replay.tasks
 
     @property
@@ -123,11 +125,11 @@ class DistributedScan(Scan):
         return f"State Reconstruction {snapshot.path}@{snapshot.version}"
 
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
-        """Return the files to read, in batches. `close` cancels running Spark jobs.
+        """Return the files to read, in batches. The first Spark job starts with the first batch.
 
-        With `with_sort_key`, files are ordered by (modificationTime, path), where paths are
-        compared as UTF-8 bytes; otherwise the order is undefined. The first job starts when the
-        first batch is requested.
+        If the builder's `with_sort_key` was called, files are ordered by (modificationTime, path),
+        where paths are compared as UTF-8 bytes. Otherwise the order is undefined. Closing the
+        iterator cancels running Spark jobs.
 
         Raises:
             CorruptTableError, UnsupportedFeatureError: as in `Scan.scan_files`.
@@ -140,8 +142,8 @@ class DistributedScan(Scan):
     def count_files(self, engine: Engine) -> int:
         """Return the number of files to read.
 
-        If the scan has no filter and the version has a checksum, the number comes from the
-        checksum. Otherwise the log is replayed and the files are counted.
+        If the scan has no filter and the version has a checksum, the number is taken from the
+        checksum. Otherwise the files are counted by a replay of the log.
         """
         replay = self._replay
         totals = replay.snapshot.file_totals(engine)
@@ -156,17 +158,16 @@ class DistributedScan(Scan):
         return sum(row.files for row in counts)
 
     def dataframe(self, engine: Engine | None = None) -> Any:
-        """Return the files to read as a DataFrame with one struct column `add`; unordered.
+        """Return the files to read as an unordered DataFrame with one struct column `add`.
 
-        Executors replay the log, whatever its size, and the driver collects no rows. `add` has the
-        fields of Delta's `add` action; `path` is percent-encoded and relative to the table, as in
-        the log.
+        Executors always replay the log, and the driver collects no rows. `add` has the fields of
+        Delta's `add` action. As in the log, `path` is percent-encoded and relative to the table.
 
         Args:
             engine: if None, an engine with the session's storage settings is used.
 
         Raises:
-            CorruptTableError: the log can't be split into tasks. Errors of tasks are raised when
+            CorruptTableError: the log can't be split into tasks. Errors in tasks are raised when
                 Spark computes the DataFrame.
         """
         if engine is None:
@@ -175,10 +176,13 @@ class DistributedScan(Scan):
         return source.mapInArrow(function.adds, ADD_COLUMN)
 
     def _source_and_function(self, engine: Engine, *, sampled: bool) -> tuple[Any, Any]:
-        """Return the input DataFrame of the replay, and the tasks that convert it to scan files.
+        """Return the input DataFrame of the replay, and the object that converts it to scan files.
 
-        The tasks are `SliceTasks` or `FrameTasks`, whose methods are functions for `mapInArrow`. If
-        `sampled` is true, the rows of `results` contain samples of the files' sort keys.
+        The object is a `SliceTasks` or a `FrameTasks`. Its methods are functions for `mapInArrow`.
+
+        Args:
+            sampled: whether the output of the method `results` contains samples of the files' sort
+                keys.
         """
         replay, description = self._replay, engine.description()
         spark, tasks = replay.spark, replay.tasks
@@ -256,7 +260,7 @@ class _ReplayIterator:
         return self._in_chunks(results)
 
     def _in_chunks(self, results: Any) -> Iterator[ScanFileBatch]:
-        """Yield the batches in partition order. The first batches arrive while tasks still run."""
+        """Yield the batches in partition order, the first ones while other tasks still run."""
         returned = 0
         rows = rows_by_chunks(results.select("batch", "error"), self._jobs)
         with contextlib.closing(rows):
@@ -275,10 +279,10 @@ class _ReplayIterator:
         yield from self._remaining(results, returned)
 
     def _remaining(self, results: Any, returned: int) -> Iterator[ScanFileBatch]:
-        """Replay the log in this process, after a task has found a corrupt checkpoint.
+        """Replay the log in this process, because a task has found a corrupt checkpoint.
 
-        Files in the first `returned` batches of `results` are omitted, because the caller already
-        has them.
+        The caller already has the files in the first `returned` batches of `results`. These files
+        are omitted.
         """
         keys: list[pa.Array[Any]] = []
         if returned:
@@ -296,7 +300,7 @@ class _ReplayIterator:
                 yield ScanFileBatch(files)
 
     def _materialized(self, results: Any) -> Iterator[ScanFileBatch]:
-        """Compute all batches in one job, stored on the executors' disks, and iterate over them."""
+        """Compute all batches in one job, which stores them on the executors' disks."""
         replay = self._scan._replay  # noqa: SLF001
         self._results = results.persist(StorageLevel.DISK_ONLY)
         report = results.select("files", "sample", "error").collect()
@@ -316,15 +320,12 @@ class _ReplayIterator:
         return isinstance(error, CorruptTableError) and frame is None
 
     def _without_executors(self) -> CloseableIterator[ScanFileBatch]:
-        """Replay the log in this process, not in tasks.
-
-        Unlike tasks, this process can skip a corrupt checkpoint.
-        """
+        """Replay the log in this process. Unlike tasks, it can skip a corrupt checkpoint."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
 
 
 def _file_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """Return a string for each file from its path and deletion vector, which identify the file."""
+    """Return a string for each file that identifies the file: its path and deletion vector."""
     adds: Any = files.column("add")
     vector = pc.struct_field(adds, "deletionVector")
     parts = [
@@ -342,9 +343,10 @@ def _file_keys(files: pa.RecordBatch) -> pa.Array[Any]:
 def _rows(frame: Any) -> Iterator[Any]:
     """Iterate over the rows of a DataFrame, with at most two partitions in the driver's memory.
 
-    In a classic session, the iterator of the DataFrame's RDD is used. The jobs of
-    `DataFrame.toLocalIterator` belong to a query that has already ended. Since Spark 4.2, the
-    scheduler retains the results of these jobs. Jobs of an RDD don't belong to a query.
+    In a classic session, the iterator of the DataFrame's RDD is used instead of
+    `DataFrame.toLocalIterator`. The jobs of `toLocalIterator` belong to a query that has already
+    ended, and since Spark 4.2 the scheduler retains their results. Jobs of an RDD don't belong to a
+    query.
     """
     if isinstance(frame.sparkSession, SparkSession):
         return iter(frame.rdd.toLocalIterator(prefetchPartitions=True))
@@ -354,8 +356,9 @@ def _rows(frame: Any) -> Iterator[Any]:
 def _sorted(results: Any, report: Sequence[Any]) -> Any:
     """Sort all files with a shuffle.
 
-    The sort keys are divided into ranges with about the same number of files, called buckets.
-    Batches are split by bucket, each bucket is shuffled to one task, and the task sorts it.
+    The sort keys are divided into ranges with about the same number of files. The files of a range
+    are called a bucket. Batches are split by bucket. Each bucket is shuffled to one task, which
+    sorts the bucket.
 
     Args:
         results: a DataFrame of `RESULT_COLUMNS`.
@@ -376,7 +379,7 @@ def _sorted(results: Any, report: Sequence[Any]) -> Any:
 def _bounds(
     samples: Sequence[pa.RecordBatch], weights: Sequence[int], buckets: int
 ) -> list[tuple[int, str]]:
-    """Return the sort keys at which to divide all files into buckets of about equal size.
+    """Return the sort keys that divide the files into `buckets` buckets of about equal size.
 
     Args:
         samples: samples of the files' sort keys.
@@ -404,7 +407,7 @@ def _bounds(
 
 @closeable
 def _sort_locally(files: CloseableIterator[ScanFileBatch], table: str) -> Iterator[ScanFileBatch]:
-    """Sort files in this process. If the list is too large for memory, local disk is used."""
+    """Sort files in this process; use local disk if the list is too large for memory."""
     with files:
         sorted_files = SortedFiles.build(_with_path_order(files))
     try:

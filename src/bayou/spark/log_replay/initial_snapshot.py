@@ -1,4 +1,4 @@
-"""DataFrames of the live files of a version, unordered or in the order of an initial snapshot."""
+"""DataFrames of the live files of a version, unordered or in the order of a stream's start."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def state_reconstruction(
 
     Args:
         spark: a session, classic or Connect.
-        num_partitions: number of replay tasks. If None, the value of `bayou.replay.numPartitions`;
-            if that isn't set, the number depends on the log's size.
+        num_partitions: number of replay tasks. If None, the setting `bayou.replay.numPartitions` is
+            used. If the setting isn't set, the number depends on the size of the log.
         engine: if None, an engine with the session's storage settings is used.
 
     Examples:
@@ -42,19 +42,19 @@ def initial_snapshot_for_streaming(
 ) -> Any:
     """Return the live files of a version in the order of a stream's initial snapshot.
 
-    The result is a DataFrame with one struct column `add` without statistics. It is sorted by
-    `add.modificationTime` and `add.path`.
+    The result is a DataFrame with one struct column `add` without statistics. The rows are sorted
+    by `add.modificationTime` and `add.path`.
 
     Args:
         spark: a session, classic or Connect.
-        num_partitions: number of replay tasks. If None, the value of
-            `bayou.streaming.initialSnapshot.numPartitions`. If this setting isn't set, the same
-            number as for `state_reconstruction`.
+        num_partitions: number of replay tasks. If None, the setting
+            `bayou.streaming.initialSnapshot.numPartitions` is used. If the setting isn't set, the
+            number is the same as for `state_reconstruction`.
         engine: if None, an engine with the session's storage settings is used.
 
     Raises:
-        ArgumentError: the version has more files than
-            `bayou.streaming.maxInitialSnapshotFileCount` allows.
+        ArgumentError: the version has more files than `bayou.streaming.maxInitialSnapshotFileCount`
+            allows.
 
     Examples:
         >>> files = initial_snapshot_for_streaming(spark, snapshot)
@@ -77,7 +77,10 @@ def initial_snapshot_scan(
 
 
 def check_file_count(spark: Any, engine: Engine, snapshot: Snapshot) -> None:
-    """Raise `ArgumentError` if a version has more files than `MAX_INITIAL_SNAPSHOT_FILE_COUNT`."""
+    """Raise `ArgumentError` if a version has too many files for an initial snapshot.
+
+    The setting `MAX_INITIAL_SNAPSHOT_FILE_COUNT` limits the number of files.
+    """
     limit = MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(spark=spark)
     if limit is None:
         return

@@ -1,9 +1,9 @@
-"""Sorts the files of a large initial snapshot with Spark jobs when a stream requests the files.
+"""Sorts the files of a large initial snapshot with Spark jobs, on request of the stream.
 
-Spark plans a stream of a Python data source in a separate process without a session. The separate
-process and the driver's process share a folder. The stream writes a request to the folder, and the
-driver's process responds with the sorted files of a `DistributedScan`. A query that has read its
-initial snapshot sends no request.
+Spark plans a stream of a Python data source in a separate process without a session. This planning
+process shares a folder with the driver's process. The stream writes a request to the folder. The
+driver's process responds with the sorted files of a `DistributedScan`. A query that has already
+read its initial snapshot sends no request.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def respond_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: watch a folder in which the stream can request files.
+    """Handler of the hook `stream_load`: watch a folder for requests from a stream.
 
     The stream requests the sorted files of its initial snapshot. The folder is created only if the
-    table's log is large, or if the number of sort tasks is set. The folder's path is passed to the
-    stream as a read option. Always returns NotImplemented, so that Spark's `load` is called.
+    table's log is large, or if the number of sort tasks is set. A read option passes the folder's
+    path to the stream. Always returns NotImplemented, so that Spark's own `load` is called.
     """
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
@@ -76,7 +76,10 @@ def write_index(
     folder: Path,
     num_partitions: int | None = None,
 ) -> None:
-    """Write the list of a version's files, sorted by Spark, to a folder for `SortedFiles.open`."""
+    """Sort a version's files with Spark, and write the sorted list to a folder.
+
+    `SortedFiles.open` reads the folder.
+    """
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
 
     def files() -> Iterator[tuple[pa.StructArray, pa.Array[Any]]]:
@@ -95,7 +98,7 @@ def _is_large(spark: Any, snapshot: Snapshot) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SortRequestHandler:
-    """The `RequestHandler` for requests for the sorted files of a table."""
+    """The `RequestHandler` that responds to requests for the sorted files of a table."""
 
     spark: Any
     engine: Engine
@@ -112,7 +115,7 @@ class _SortRequestHandler:
             threading.Thread(target=self.respond, args=(request,), daemon=True).start()
 
     def respond(self, request: IndexRequest) -> None:
-        """Write the list of files to the request's folder, or the file `FAILED` after an error."""
+        """Write the sorted list to the request's folder, or the file `FAILED` after an error."""
         try:
             table = Table.for_path(self.engine, self.path)
             snapshot = table.snapshot_as_of_version(self.engine, request.version)

@@ -1,9 +1,9 @@
-"""Iterates over a DataFrame's rows in partition order; each Spark job computes many partitions.
+"""Iterates over a DataFrame's rows in partition order; each Spark job computes a chunk.
 
-`DataFrame.toLocalIterator` computes one or two partitions at a time. The first job of
-`rows_by_chunks` computes as many partitions as the cluster has slots. Each later job runs while the
-caller uses the rows of the previous job. The first rows arrive after the first job, and results
-aren't stored on the executors' disks. The partitions of one job are called a chunk.
+A chunk is a list of partitions. `DataFrame.toLocalIterator` computes one or two partitions at a
+time. The first job of `rows_by_chunks` computes as many partitions as the cluster has slots, and
+the caller gets its first rows after this job. Each later job runs while the caller uses the rows of
+the previous job. Results aren't stored on the executors' disks.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from bayou.kernel.arrow.read_ahead import read_ahead
 from bayou.spark.executors.jobs import TaggedJobs
 
 MAX_PARTITIONS = 64
-"""Maximum number of partitions in a chunk. The driver stores up to three chunks in memory; a
-partition has about 1 MB."""
+"""Maximum number of partitions in a chunk. The driver holds up to three chunks in memory.
+
+A partition has about 1 MB.
+"""
 
 _LATER_CHUNKS = 4
-"""Number of tasks per slot in each chunk after the first."""
+"""Number of partitions per slot in each chunk after the first."""
 
 
 def rows_by_chunks(frame: Any, jobs: TaggedJobs) -> Generator[Any]:
     """Return the rows of a classic DataFrame in the order of its partitions.
 
-    Closing the iterator waits for the running job. To avoid the wait, cancel `jobs` first.
+    Closing the iterator waits for the end of the running job, unless the caller cancels `jobs`
+    first.
     """
     with jobs.tagged():
         partitions = frame.rdd
@@ -50,8 +53,8 @@ def rows_by_chunks(frame: Any, jobs: TaggedJobs) -> Generator[Any]:
 def _chunks(partitions: int, slots: int) -> Iterator[tuple[int, int]]:
     """Yield (first partition, last partition + 1) of each chunk.
 
-    If there are few partitions, all are in one chunk. Otherwise the first chunk has one partition
-    for each slot, and later chunks have more.
+    If there are few partitions, one chunk contains all of them. Otherwise the first chunk has one
+    partition for each slot, and later chunks have more.
     """
     large = min(slots * _LATER_CHUNKS, MAX_PARTITIONS)
     start, size = 0, large if partitions <= large else min(slots, MAX_PARTITIONS)

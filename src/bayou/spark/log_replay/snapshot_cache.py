@@ -1,7 +1,7 @@
 """`SnapshotCache`: the latest snapshots of tables, in the driver's process.
 
-When a cached table is opened, Bayou lists the log once and reads only new commits. The cache stores
-no lists of files. Parsed statistics use at most half of the cache's memory.
+When a cached table is opened, Bayou lists the log once and reads only new commits. The cache
+contains no lists of files. Parsed statistics use at most half of the cache's maximum memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 class SnapshotCache:
     """An LRU cache of the latest snapshots of tables; thread-safe.
 
-    Readers with different credentials don't share snapshots. A table that was recreated at the same
-    path is detected when its log is listed.
+    Readers with different credentials don't share snapshots. If a table is recreated at the same
+    path, the cache notices this when it lists the table's log.
 
     Args:
-        max_bytes: approximate maximum memory, including statistics. A larger snapshot isn't cached.
+        max_bytes: approximate maximum memory in bytes, including statistics. A larger snapshot
+            isn't cached.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -37,7 +38,7 @@ class SnapshotCache:
 
     @property
     def memory_bytes(self) -> int:
-        """The approximate memory of the cached snapshots and statistics."""
+        """Approximate memory of the cached snapshots and statistics, in bytes."""
         return self._bytes + self._statistics.memory_bytes
 
     def __len__(self) -> int:
@@ -47,7 +48,7 @@ class SnapshotCache:
         """Return the latest snapshot of the table at a path. The log is always listed.
 
         Args:
-            max_bytes: new maximum memory of the cache; None for no change.
+            max_bytes: new maximum memory of the cache in bytes; None for no change.
         """
         table = Table.for_path(engine, path)
         key = (table.path, engine.description().to_bytes())
@@ -67,7 +68,7 @@ class SnapshotCache:
         return latest
 
     def clear(self) -> None:
-        """Remove all snapshots. A table that another thread is opening isn't added to the cache."""
+        """Remove all snapshots. A read that is in progress adds no snapshot to the cache."""
         with self._lock:
             self._snapshots.clear()
             self._statistics.clear()
@@ -111,18 +112,18 @@ _SNAPSHOTS = SnapshotCache()
 def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
     """Return the latest snapshot of a table, from the cache of this process.
 
-    The setting `SNAPSHOT_CACHE_BYTES` determines the cache's size. Without a session, the value
-    comes from the setting's environment variable.
+    The setting `SNAPSHOT_CACHE_BYTES` determines the cache's maximum memory. If `spark` is None,
+    the setting's environment variable is used.
     """
     max_bytes = SNAPSHOT_CACHE_BYTES.integer(spark=spark, default=DEFAULT_MAX_BYTES)
     return _SNAPSHOTS.latest(engine, path, max_bytes)
 
 
 def clear_cache() -> None:
-    """Clear the snapshot cache of the driver's process.
+    """Clear the snapshot cache of the driver's process, to release memory.
 
-    Clearing releases memory. To read the latest version, clearing isn't needed, because each read
-    lists the log. It is needed only if a file in a log was changed in place, which no writer does.
+    Reads return the latest version even without this function, because each read lists the log. The
+    cache must be cleared only if a file in a log was changed in place, which no writer does.
 
     Examples:
         >>> clear_cache()
