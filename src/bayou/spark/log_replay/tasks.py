@@ -1,7 +1,8 @@
 """Executor tasks of distributed log replay.
 
 The methods of the classes are functions for `mapInArrow`. Spark pickles the instances with the job,
-and broadcasts large pickles. `reconcile` uses a window function to replay a log with many commits.
+and broadcasts large pickles. For a log with many commits, `reconcile` replays the log with a window
+function.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ from bayou.spark.executors.executor_tasks import (
 )
 
 RESULT_COLUMNS = "batch binary, files bigint, sample binary, error binary"
-"""A serialized batch of scan files, the number of files, and a sample of their sort keys; or a
-pickled error."""
+"""Columns of the result of a task.
+
+If the task succeeds, a row has a serialized batch of scan files, the number of files in the batch,
+and a sample of their sort keys. If the task fails, a row has a pickled error.
+"""
 
 ORDERED_COLUMNS = "bucket int, batch binary"
 
@@ -50,18 +54,20 @@ ADD_COLUMN = (
 ACTION_COLUMNS = f"key string, version bigint, dataChange boolean, {ADD_COLUMN}"
 
 _SAMPLES = 32
-"""Approximate number of sort keys in the sample of a batch. Samples determine bucket bounds."""
+"""Approximate number of sort keys in the sample of a batch. Samples determine the bucket bounds."""
 
 _BATCH_FILES = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FileTasks:
-    """Base class of tasks that yield scan files; no `repr`, because it would show credentials.
+    """Base class of tasks that yield scan files.
+
+    There is no `repr`, because it would show credentials.
 
     Attributes:
         scan: the serialized `Scan`, whose filter is applied to the files.
-        sampled: whether the rows of `results` contain samples of the files' sort keys.
+        sampled: whether the output of `results` contains samples of the files' sort keys.
     """
 
     engine: EngineDescription
@@ -73,12 +79,12 @@ class FileTasks:
         return _results(self._batches(rows), sampled=self.sampled)
 
     def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield one row for each file of the slices: its `add` action, in the type `ADD_COLUMN`."""
+        """Yield one row for each file: its `add` action in a column of the type `ADD_COLUMN`."""
         for batch in self._batches(rows):
             yield batch.selected().select(["add"])
 
     def counts(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a row with the number of files."""
+        """Yield one row with the number of files."""
         count = sum(batch.num_selected for batch in self._batches(rows))
         yield _row_of(files=pa.array([count], pa.int64()))
 
@@ -88,7 +94,9 @@ class FileTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceTasks(FileTasks):
-    """Replays slices of a log in Spark tasks. Each input row is an index into `tasks`.
+    """Tasks that replay slices of a log.
+
+    The input rows are the indexes of tasks in `tasks`.
 
     Attributes:
         tasks: the serialized `LogSlice`s of each task.
@@ -118,9 +126,10 @@ class ActionTasks:
     tasks: Sequence[Sequence[bytes]]
 
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the file actions that some tasks read, as rows of `ACTION_COLUMNS`.
+        """Yield the file actions in the slices of some tasks, as rows of `ACTION_COLUMNS`.
 
-        Each row of `numbers` is the index of a task in `tasks`; see `task_numbers`.
+        Args:
+            numbers: batches of indexes in `tasks`; see `task_numbers`.
         """
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
         for number in _read_numbers(numbers):
@@ -130,7 +139,7 @@ class ActionTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FrameTasks(FileTasks):
-    """Tasks that convert a DataFrame's column `add` to scan files; null values are skipped."""
+    """Tasks that convert the column `add` of a DataFrame to scan files; null values are skipped."""
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
         engine, scan = from_description(self.engine), Scan.from_bytes(self.scan)
@@ -148,8 +157,8 @@ class SplitByBound:
     A bucket contains the files whose sort keys are in one range.
 
     Attributes:
-        bounds: for each bucket except the first one, the smallest sort key (modificationTime,
-            path); ascending.
+        bounds: the smallest sort key (modificationTime, path) of each bucket except the first one,
+            in ascending order.
     """
 
     bounds: Sequence[tuple[int, str]]
@@ -195,7 +204,7 @@ class SortBuckets:
 
 
 def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
-    """The sort keys of scan files: `modificationTime` (0 for null) and the path."""
+    """Return the sort keys of scan files: `modificationTime` (0 if null) and the path."""
     adds: Any = files.column("add")
     return pa.RecordBatch.from_arrays(
         [
@@ -207,7 +216,7 @@ def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def sort_indexes(keys: pa.RecordBatch) -> Any:
-    """The indexes that sort the result of `sort_keys`."""
+    """Return the indexes that sort the sort keys that `sort_keys` has returned."""
     by = [("modificationTime", "ascending"), ("path", "ascending")]
     return pc.sort_indices(keys, sort_keys=by)
 
@@ -228,9 +237,9 @@ def _sorted_files(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _bound_positions(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[int]:
-    """For each bound, return the index of the first file with a sort key at or above the bound.
+    """Return, for each bound, the index of the first file whose sort key is at or above the bound.
 
-    `files` and `bounds` are sorted.
+    `files` and `bounds` are sorted in ascending order.
     """
     keys = sort_keys(files)
     times, paths = keys.column(0), keys.column(1)
@@ -290,7 +299,8 @@ def _read_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
 def _as_adds(adds: Any) -> pa.StructArray:
     """Cast `add` structs from Spark to `ADD_TYPE`; missing fields become null.
 
-    The cast is necessary because maps from Spark have other field names than in `ADD_TYPE`.
+    The cast is necessary because the fields within maps have other names in Spark than in
+    `ADD_TYPE`.
     """
     indexes = {f.name: i for i, f in enumerate(adds.type)}
     columns = [
@@ -303,22 +313,23 @@ def _as_adds(adds: Any) -> pa.StructArray:
 
 
 TASK_BYTES = 4 * 1024 * 1024
-"""Approximate size of the log slices of a task: about 40,000 files in a checkpoint."""
+"""Approximate total size of a task's log slices in bytes: about 40,000 files in a checkpoint."""
 
 
 def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks: int) -> Any:
     """Return the live files of a version as a DataFrame with the column `add`.
 
-    A window function selects the newest action of each file, which is identified by its path and
-    deletion vector. If the newest version has several actions for the file, an action with
-    `dataChange` is preferred. The file is live if the selected action is an `add`.
+    A window function selects the newest action for each log-replay key (path and deletion vector).
+    If the newest version has several actions for a key, an action with `dataChange` is preferred.
+    If the selected action is an `add`, it is a live file.
 
-    The filter of the scan isn't applied. If a file has several `add` actions, the filter could
-    remove the newest one, and the window function would select an older one.
+    The filter of the scan isn't applied to the actions. The filter could remove the newest of
+    several `add` actions for a key, and the window function would then select an older one.
 
     Args:
         scan: a scan of the snapshot. The scan determines the fields of `add`.
-        tasks: number of tasks that read actions. With many commits, the window function uses more.
+        tasks: number of tasks that read actions. With many commits, the window function has more
+            tasks.
     """
     actions = FileActions.for_version(snapshot, scan)
     parts = [(part.to_bytes(), part.estimated_bytes) for part in actions.slices(engine, tasks)]
@@ -330,9 +341,11 @@ def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks:
 
 
 def newest_adds(actions: Any, tasks: int) -> Any:
-    """Return the newest action of each file; files whose newest action isn't an `add` are omitted.
+    """Return the newest action for each log-replay key, if this action is an `add`.
 
-    `actions` is a DataFrame of `ACTION_COLUMNS`.
+    Args:
+        actions: a DataFrame of `ACTION_COLUMNS`.
+        tasks: number of tasks of the window function.
     """
     window = Window if _is_classic(actions) else _connect_window()
     newest_first = window.partitionBy("key").orderBy(
@@ -347,14 +360,18 @@ def newest_adds(actions: Any, tasks: int) -> Any:
 
 
 def task_numbers(spark: Any, tasks: int) -> Any:
-    """Return a DataFrame of the indexes of tasks, with one partition and one row for each task."""
+    """Return a DataFrame of task indexes. Each task has one partition with one row."""
     return spark.range(0, tasks, 1, tasks)
 
 
 def assign_slices(parts: Sequence[tuple[bytes, int]], tasks: int) -> list[list[bytes]]:
     """Distribute slices over tasks, so that all tasks read about the same number of bytes.
 
-    `parts` are pairs: a serialized slice, and the number of bytes that the slice reads.
+    Args:
+        parts: (serialized slice, number of bytes that the slice reads) of each slice.
+
+    Returns:
+        The serialized slices of each task.
     """
     chunks = split_by_size(parts, lambda part: part[1] + len(part[0]), tasks)
     assigned = [[data for data, _ in chunk] for chunk in chunks]

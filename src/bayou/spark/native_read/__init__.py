@@ -1,6 +1,7 @@
 """Native reads: Spark's own Parquet reader reads the files that the kernel lists.
 
-`read_planner` decides between a native scan and the data source. `relation` builds the DataFrame.
+`read_planner` chooses between a native scan and the Python data source. `relation` builds the
+DataFrame of a native scan.
 """
 
 from bayou.spark.native_read.read_planner import load

@@ -1,9 +1,9 @@
 """Deletion vectors in native scans.
 
 Spark's Parquet reader doesn't support deletion vectors. Therefore each file with a deletion vector
-gets a number, and an anti join on file number and row position removes the deleted rows. Spark
-broadcasts the deleted rows. If there are too many for a broadcast, the files with the most deleted
-rows are read by the kernel, not by Spark's reader.
+gets a file number, and an anti join on file number and row index removes the deleted rows. Spark
+broadcasts the deleted rows. If there are too many deleted rows for a broadcast, the kernel reads
+the files with the most deleted rows instead of Spark's reader.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from bayou.kernel.scan.data_files import data_files, vector_keys
 class FileVectors:
     """The files of a version that have deletion vectors.
 
+    A file is identified by its log-replay key: a string of the file's path and deletion vector.
+
     Attributes:
-        keys: the keys of the files that Spark reads. A key is a string of the file's path and
-            deletion vector. The number of a file is the index of its key, plus 1.
+        keys: the log-replay keys of the files that Spark reads. The file number of such a file is
+            the index of its key, plus 1.
         vectors: the deletion vector of each file in `keys`.
-        kernel_keys: the keys of the files that the kernel reads, because they have too many deleted
-            rows for a broadcast.
+        kernel_keys: the log-replay keys of the files that the kernel reads, because there are too
+            many deleted rows for a broadcast.
         scan_files: the serialized `ScanFile` of each file in `kernel_keys`.
     """
 
@@ -45,8 +47,9 @@ class FileVectors:
 def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVectors | None:
     """Return the files that have deletion vectors; None if no file has one.
 
-    Spark broadcasts at most `max_rows` deleted rows. If the files have more deleted rows, the
-    kernel reads the files with the most deleted rows.
+    Args:
+        max_rows: maximum number of deleted rows to broadcast. If the files have more deleted rows,
+            the kernel reads the files with the most deleted rows.
     """
     keys: list[Any] = []
     vectors: list[Any] = []
@@ -93,7 +96,8 @@ def deleted_rows_frame(
 ) -> DataFrame:
     """Return the deleted rows as a DataFrame with the int columns `file` and `position`.
 
-    `file` is the number of the file, see `FileVectors`. Executors decode the vectors.
+    `file` is the file number (see `FileVectors`), and `position` is the row index. Executors decode
+    the deletion vectors.
     """
     numbers = pa.array(range(1, len(vectors.keys) + 1), pa.int32())
     descriptors = pa.Table.from_batches([vector_batch(numbers, vectors.vectors)])

@@ -1,4 +1,4 @@
-"""The files of a native scan: `DeltaFileIndex`, which Spark calls, and the listing of the files."""
+"""The files of a native scan: `DeltaFileIndex`, which Spark calls, and `FileListing`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class DeltaFileIndex:
     """The files of a version, as a `FileIndex` that Spark calls when it plans a query.
 
     Args:
-        partition_schema: Spark's schema of the partition columns, with physical names. If the
-            table has deletion vectors, the last column contains `FileListing.numbers`.
-        conf: the session's settings at `load()`. Spark passes the settings of a query to `files`;
-            they can differ from `conf`.
+        partition_schema: Spark's schema of the partition columns, with physical names. If the table
+            has deletion vectors, the last column contains `FileListing.numbers`.
+        conf: the session's settings at `load()`. They can differ from the settings of a query,
+            which Spark passes to `files`.
         ignored_columns: physical names of columns whose filters aren't used to skip files.
-        follows_streams: whether the latest version is listed in a micro-batch of a stream; see
-            `micro_batches`. If so, no file of the listed version has a deletion vector.
+        follows_streams: whether a micro-batch of a stream reads the latest version instead; see
+            `micro_batches`. If true, no file may have a deletion vector.
     """
 
     def __init__(
@@ -103,7 +103,11 @@ class DeltaFileIndex:
         return listed.files, grouped(pa.table(columns), listed.files.column("size"))
 
     def _latest_listing(self, *, planned: bool = False) -> FileListing | None:
-        """Return the listing of the latest version in a micro-batch; None in other queries."""
+        """Return the listing of the latest version if a micro-batch runs the query; otherwise None.
+
+        Args:
+            planned: see `micro_batch_snapshot`.
+        """
         if not self._follows_streams:
             return None
         loaded = self._listing
@@ -119,7 +123,7 @@ class DeltaFileIndex:
 
 
 def _kernel_zone(name: str) -> str:
-    """Convert a time zone name of a session to the kernel's form; unknown names are unchanged."""
+    """Convert a session's time zone name to the kernel's form; unknown names stay unchanged."""
     if is_utc(name):
         return "UTC"
     try:
@@ -129,7 +133,7 @@ def _kernel_zone(name: str) -> str:
 
 
 LOG_BYTES_PER_FILE = 150
-"""Approximate size of the log for each data file, to estimate the number of files."""
+"""Approximate size in bytes of the log per data file; used to estimate the number of files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +141,11 @@ class FileListing:
     """Lists the data files that Spark's Parquet reader reads; thread-safe.
 
     Attributes:
-        time_zone: the session's time zone, for timestamp partition values without an offset.
-        keys: `FileVectors.keys`, which assign a number to each file with a deletion vector; None if
-            no file has a deletion vector.
-        kernel_keys: `FileVectors.kernel_keys`. The files with these keys aren't listed, because the
-            kernel reads them.
+        time_zone: the session's time zone; applies to timestamp partition values without an offset.
+        keys: `FileVectors.keys`, which assign a file number to each file with a deletion vector.
+            None if no file has a deletion vector.
+        kernel_keys: `FileVectors.kernel_keys`. The kernel reads the files with these keys, so they
+            aren't listed.
     """
 
     spark: Any = field(repr=False)
@@ -153,10 +157,10 @@ class FileListing:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def files(self, predicate: Predicate | None) -> DataFiles:
-        """Return the files that may contain a matching row; if `predicate` is None, all files.
+        """Return the files that may contain a matching row; all files if `predicate` is None.
 
-        If the evaluation of the predicate on partition values fails, all files are returned. Spark
-        then evaluates the filter, and decides whether to raise an error.
+        If the evaluation of the predicate for a partition value fails, all files are returned.
+        Spark then evaluates the filter, and may raise the error.
         """
         try:
             return self._files(predicate)
@@ -186,10 +190,10 @@ class FileListing:
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
-        """Return the number (int32) of each file, as in the column `file` of `deleted_rows_frame`.
+        """Return the file number (int32) of each file, as in `deleted_rows_frame`.
 
-        A file without a deletion vector has the number 0. The result is None if no file of the
-        table has a deletion vector.
+        The file number of a file without a deletion vector is 0. The result is None if no file of
+        the table has a deletion vector.
         """
         if self.keys is None:
             return None
@@ -199,7 +203,7 @@ class FileListing:
 
     @cached_property
     def size(self) -> int:
-        """The total bytes of all files."""
+        """Total size of all files in bytes."""
         totals = self.snapshot.checksum_totals
         if totals is not None:
             return totals.size
@@ -210,10 +214,10 @@ class FileListing:
 
 
 def too_many_files(snapshot: Snapshot, max_files: int) -> str | None:
-    """Return a message if a version has more than `max_files` files, else None.
+    """Return a message if a version has more than `max_files` files; otherwise None.
 
-    The number of files comes from the version checksum. Without a checksum, it is estimated from
-    the size of the log.
+    The version checksum contains the number of files. If there is no checksum, the number is
+    estimated from the size of the log.
     """
     totals = snapshot.checksum_totals
     if totals is not None:
@@ -233,7 +237,11 @@ class FileGroups:
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """Return only the groups with the indexes in `groups`, which is in ascending order."""
+        """Return only some groups.
+
+        Args:
+            groups: the indexes of these groups, in ascending order.
+        """
         starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
         sizes = pc.subtract(ends, starts)
         selected = pc.is_in(self._group_of_each(), value_set=groups)
@@ -249,14 +257,14 @@ class FileGroups:
 
 
 def grouped(columns: pa.Table, sizes: pa.Array[Any]) -> FileGroups:
-    """Group files by the values of columns, in the order in which the values first occur.
+    """Group files by the values of columns; groups are in the order of their first files.
 
     The files of a group are sorted by size, the largest first. Spark later sorts all files of a
-    query in the same order. This is faster if the groups are already sorted.
+    query by size too, which is faster if the groups are already sorted.
 
     Args:
-        columns: a row for each file. Without columns, all files are one group.
-        sizes: the bytes of each file.
+        columns: the values of each file. If there are no columns, all files are one group.
+        sizes: the size of each file in bytes.
     """
     count = len(sizes)
     by_size = pc.array_sort_indices(sizes, order="descending")  # stable

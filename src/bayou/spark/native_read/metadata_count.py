@@ -1,7 +1,7 @@
 """Counts a table's rows from the log, without reading data files.
 
-This is used for `DataFrame.count()` and `SELECT count(*)` without a filter. The rows of the version
-that `load` opened are counted.
+Used for `DataFrame.count()` and `SELECT count(*)` without a filter. The result is the number of
+rows in the version that `load` has opened.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayou.spark.session.storage_options import storage_options
 _LOG = logging.getLogger(__name__)
 
 SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled"
-"""delta-spark's setting. If it is false, counts read the data files."""
+"""Name of delta-spark's setting. If the setting is false, a count reads the data files."""
 
 _COUNTS = re.compile(r"\bcount\s*\(\s*(\*|\d+)\s*\)", re.IGNORECASE)
 
@@ -34,7 +34,7 @@ _COUNTS = re.compile(r"\bcount\s*\(\s*(\*|\d+)\s*\)", re.IGNORECASE)
 def count(request: CountRequest) -> Any:
     """Handler of the hook `count`: return the number of rows from the log.
 
-    Returns NotImplemented if the DataFrame doesn't have exactly the rows of a table, or if the log
+    Returns NotImplemented if the DataFrame's rows aren't exactly the rows of a table, or if the log
     doesn't contain the number of rows.
     """
     if not _is_enabled(request.spark):
@@ -50,7 +50,8 @@ def count(request: CountRequest) -> Any:
 def query(request: QueryRequest) -> Any:
     """Handler of the hook `query`: return the result of `SELECT count(*) FROM table` from the log.
 
-    Returns NotImplemented for other statements, or if the log doesn't contain the number of rows.
+    Returns NotImplemented for other statements. Also returns NotImplemented if the log doesn't
+    contain the number of rows.
     """
     if _COUNTS.search(request.text) is None or not _is_enabled(request.spark):
         return NotImplemented
@@ -69,11 +70,11 @@ def _is_enabled(spark: Any) -> bool:
 
 
 def _row_count(spark: Any, relation: str | None) -> int | None:
-    """Return the number of rows of a version from the log; None if the log doesn't have it.
+    """Return the number of rows of a version; None if the log doesn't contain the number.
 
     Args:
-        relation: value of a relation's option `WHOLE_TABLE`, which identifies the version; None if
-            the option isn't set.
+        relation: value of the read option `WHOLE_TABLE`, which identifies the version. None if the
+            option isn't set; the result is then None.
     """
     table = read_whole_table(relation)
     if table is None:

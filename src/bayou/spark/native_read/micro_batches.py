@@ -1,7 +1,7 @@
-"""The version that a table has in a micro-batch of a stream that is joined with the table.
+"""The version of a table that a micro-batch reads if a stream is joined with the table.
 
-As in delta-spark, a table that a streaming query reads as a batch DataFrame is read at its latest
-version in each micro-batch. All scans of the table in a micro-batch read the same version. This is
+The table is a batch DataFrame in a streaming query. As in delta-spark, each micro-batch reads the
+table's latest version. All scans of the table in a micro-batch read the same version. This is
 possible because Spark plans the scans of each micro-batch again, and then lists their files.
 """
 
@@ -22,19 +22,20 @@ _MAX_SNAPSHOTS = 100
 
 _lock = threading.Lock()
 _snapshots: OrderedDict[tuple[str, str, bytes], tuple[MicroBatch, Snapshot]] = OrderedDict()
-"""By streaming query, table and engine: the last micro-batch, and the version that it reads."""
+"""The last micro-batch and the version that it reads, by (streaming query, table, engine)."""
 
 
 def micro_batch_snapshot(
     spark: Any, engine: Engine, path: str, *, planned: bool = False
 ) -> Snapshot | None:
-    """Return the version of a table in the current micro-batch; None outside of a micro-batch.
+    """Return the version of a table that the current micro-batch reads.
 
-    A query in the function of `foreachBatch` isn't part of the micro-batch.
+    The result is None outside of a micro-batch.
 
     Args:
-        planned: whether Spark plans the query, and doesn't run it yet. In this case, the result
-            isn't None for a query in the function of `foreachBatch` either.
+        planned: whether Spark only plans the query. In this case, a query in the function of
+            `foreachBatch` counts as a part of the micro-batch. Otherwise the result is None for
+            such a query.
     """
     micro_batch = current_micro_batch(spark)
     if micro_batch is None or not (planned or runs_micro_batch(spark)):
@@ -73,7 +74,7 @@ def check_readable(loaded: Snapshot, latest: Snapshot) -> None:
 
 
 def deletion_vector_error(loaded: Snapshot, latest: Snapshot) -> SchemaError:
-    """Return the error for a plan without deletion vectors and a version that has them."""
+    """Return the error for a version with deletion vectors if the plan doesn't support them."""
     return SchemaError(
         f"Table {latest.path}: the streaming query can't read version {latest.version}, because "
         "deletion vectors were enabled after the table was loaded at version "
@@ -87,7 +88,10 @@ def _shape(snapshot: Snapshot) -> TableShape:
 
 
 def _null_change(loaded: DataType, latest: DataType, name: str) -> str | None:
-    """Return which column can be null in `latest` but not in `loaded`; None if there is none."""
+    """Return a message if a column or field can be null in `latest` but not in `loaded`.
+
+    Returns None if there is no such column or field.
+    """
     match loaded, latest:
         case StructType(), StructType():
             by_name = {field.name.lower(): field for field in latest}

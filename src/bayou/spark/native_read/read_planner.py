@@ -40,12 +40,15 @@ from bayou.spark.types import from_spark
 _LOG = logging.getLogger(__name__)
 
 READER = "spark.bayou.reader"
-"""Setting: `native`, `source` (the data source), or `auto`, which chooses one for each table."""
+"""Name of the setting that selects the reader: `native`, `source` (the data source), or `auto`.
+
+`auto` chooses a reader for each table.
+"""
 
 _READERS = ("auto", "native", "source")
 
 MAX_FILES = 4_000_000
-"""Maximum number of files of a table that is read natively.
+"""Maximum number of files of a table that is read natively with the reader `auto`.
 
 A native scan stores the list of a query's files in the JVM's memory. The limit applies to all files
 of the table, although a query with a filter lists fewer files.
@@ -53,7 +56,7 @@ of the table, although a query with a filter lists fewer files.
 
 _BYTES_A_DELETED_ROW = 200
 _CHANGES = ("readChangeFeed", "readChangeData")
-"""Options for the change data feed, which only the data source supports."""
+"""Names of options for the change data feed, which only the data source supports."""
 
 _warned: set[str] = set()
 
@@ -141,9 +144,9 @@ def _reader(spark: Any) -> str:
 def _record_version(request: ReadRequest) -> None:
     """Record the table's latest version in the option `LOADED_VERSION` of a read.
 
-    If the rows of this read are written to the same table, the write uses the recorded version as
-    its read version. The Python data source opens the table later, and can read a newer version
-    than the recorded one.
+    If the rows of this read are written to the same table, the recorded version is the read version
+    of the write. The Python data source opens the table later, and can read a newer version than
+    the recorded one.
     """
     spark, path = request.spark, request.paths[0]
     try:
@@ -162,9 +165,9 @@ def _record_version(request: ReadRequest) -> None:
 def _whole_table(
     request: ReadRequest, options: SourceOptions, snapshot: Snapshot
 ) -> dict[str, str]:
-    """Return the option `WHOLE_TABLE` if a read returns all rows and columns of the latest version.
+    """Return the option `WHOLE_TABLE` for a read of all rows and columns of the latest version.
 
-    Returns an empty mapping for other reads.
+    For all other reads, an empty mapping is returned.
     """
     if request.schema is not None or options.filter is not None or _has_time_travel(options):
         return {}
@@ -189,7 +192,7 @@ def _with_filter_and_schema(
 
 
 def _open(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
-    """Return the engine and the requested snapshot; the latest snapshot comes from a cache."""
+    """Return the engine and the requested snapshot; a cache provides the latest snapshot."""
     if _has_time_travel(options):
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
@@ -197,7 +200,7 @@ def _open(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
 
 
 def _has_time_travel(options: SourceOptions) -> bool:
-    """Whether the options or the path specify a version or a timestamp."""
+    """Whether the options or the path specify a version or timestamp for time travel."""
     in_options = options.version is not None or options.timestamp is not None
     return in_options or path_travel(options.path) is not None
 
@@ -218,9 +221,9 @@ def _time_zone(spark: Any) -> str:
 
 
 def _report_unreachable(path: str, unreachable: Unreachable) -> None:
-    """Log why a read uses the Python data source.
+    """Log the reason why a read uses the Python data source.
 
-    If a package is missing, the message is a warning, and is logged only once.
+    If a package is missing, the log message is a warning, and is logged only once for each package.
     """
     if unreachable.package is None:
         _LOG.info(

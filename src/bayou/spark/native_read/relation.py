@@ -1,9 +1,9 @@
 """The DataFrame of a native scan: Spark's Parquet reader with a `DeltaFileIndex`.
 
-With column mapping, columns are renamed from physical to logical names. Structs aren't renamed by a
-cast, because Catalyst can't prune the fields of a cast struct. Instead, structs are rebuilt with
-`withField`. Catalyst simplifies calls of `withField` (`SimplifyExtractValueOps`). Therefore a query
-of one field reads only this field.
+With column mapping, columns are renamed from physical to logical names. Nested fields are renamed
+by `withField` and not by a cast, because Catalyst can't prune the fields of a cast struct. Catalyst
+simplifies calls of `withField` (`SimplifyExtractValueOps`). Therefore a query of one field reads
+only this field.
 """
 
 from __future__ import annotations
@@ -42,11 +42,15 @@ from bayou.spark.types import to_spark, to_spark_arrow, unused_name
 
 
 def renamed(column: Column, physical: DataType, logical: DataType) -> Column:
-    """Rename the fields of a column from its physical type to its logical type.
+    """Rename the nested fields of a column from their physical names to their logical names.
 
-    Structs are rebuilt field by field. Arrays and maps of structs are cast. Structs with
-    non-nullable fields or field metadata are also cast, because a rebuilt struct would lose
+    Structs are rebuilt field by field. Two kinds of columns are cast instead: arrays and maps of
+    structs, and structs with non-nullable fields or field metadata. A rebuilt struct would lose
     nullability and metadata.
+
+    Args:
+        physical: the column's type with physical names.
+        logical: the column's type with logical names.
     """
     if physical.simpleString() == logical.simpleString():
         return column
@@ -100,13 +104,14 @@ def _quoted(names: Any) -> list[str]:
 _FIELD_ID = "parquet.field.id"
 _FIELD_ID_CONF = "spark.sql.parquet.fieldId.read.enabled"
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
-"""Options of Spark's Parquet reader: dates in files that Spark didn't write aren't changed.
+"""Options of Spark's Parquet reader, so that it doesn't rebase dates and timestamps.
 
-Otherwise, the session's rebase modes would apply. The kernel reads these files in the same way.
+Without these options, the session's rebase modes would apply to files that Spark didn't write. The
+kernel doesn't rebase these files either.
 """
 
 _EXISTING_DEFAULT = "EXISTS_DEFAULT"
-"""Spark's metadata key for the value of a column in files without the column.
+"""Spark's metadata key for the default value of a column in files that lack the column.
 
 The key is removed from the schema, because in Delta this value is always null.
 """
@@ -126,11 +131,12 @@ def native_frame(
 
     Args:
         max_deleted_rows: maximum number of deleted rows to broadcast; see `file_vectors`.
-        follows_streams: whether the latest version is read in each micro-batch of a stream that is
-            joined with the DataFrame. Has no effect if the table supports deletion vectors, because
-            the plan contains the deleted rows of the version. Has no effect in the function of
-            `foreachBatch` either: its DataFrames aren't part of the stream.
         options: options of Hadoop's file system, and options that are recorded in the plan.
+        follows_streams: whether each micro-batch of a stream that is joined with the DataFrame
+            reads the latest version. There are two exceptions. If the table supports deletion
+            vectors, this version is always read, because the plan contains its deleted rows. In the
+            function of `foreachBatch`, this version is always read, because its DataFrames aren't
+            part of the stream.
     """
     vectors = None
     may_have_vectors = snapshot.scan_builder().build().scan_state(engine).deletion_vectors

@@ -1,4 +1,4 @@
-"""Checks whether Spark's Hadoop client can read a table's files, as native scans require."""
+"""Checks whether Spark's Hadoop client can read a table's files, which native scans require."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from bayou.spark.jvm.hadoop import hadoop_version, has_file_system, has_settings
 
 _OPTIONS = ("aws_", "azure_", "google_")
-"""Prefixes of options that Hadoop doesn't support."""
+"""Prefixes of the names of storage options that Hadoop doesn't support."""
 
 _S3_ENDPOINTS = frozenset({"AWS_ENDPOINT_URL", "AWS_ENDPOINT"})
 _PACKAGES = {
@@ -25,8 +25,10 @@ _CREDENTIALS = {
     "abfss": ("AZURE_", "fs.azure.account."),
     "gs": ("GOOGLE_", "fs.gs.auth."),
 }
-"""By URI scheme: the prefix of environment variables with credentials, which Hadoop ignores, and
-the prefix of Hadoop's settings for credentials."""
+"""Prefixes of names of credentials, by URI scheme: (environment variables, Hadoop's settings).
+
+Hadoop ignores these environment variables.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +37,9 @@ class Unreachable:
 
     Attributes:
         scheme: the URI scheme of the store in Hadoop.
-        package: the missing package with Hadoop's file system for this store. None if no package
-            is missing, or if the name of the missing package is unknown.
+        reason: the reason as text, for messages.
+        package: name of the missing package that contains Hadoop's file system for this store. None
+            if no package is missing, or if the package's name is unknown.
     """
 
     scheme: str

@@ -1,7 +1,7 @@
 """Batch reads of one table version by the Python data source.
 
-Spark plans a read in a separate Python process, and sends the pickled reader to every task. Because
-tasks don't need the plan, the pickle of a `DeltaReader` contains only a `ReadTask`.
+Spark plans a read in a separate Python process, and sends the pickled reader to every task. Tasks
+don't need the plan. Therefore the pickle of a `DeltaReader` contains only a `ReadTask`.
 """
 
 from __future__ import annotations
@@ -47,23 +47,28 @@ from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.types import from_spark, to_spark_arrow
 
 MAX_PLANNED_FILES = 50_000
-"""Maximum number of files that the planning process lists for a scan of a large log. For a scan
-with more files, tasks replay slices of the log."""
+"""Maximum number of files that the planning process lists if the log is large.
+
+If a scan has more files, tasks replay slices of the log.
+"""
 
 LARGE_CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""Maximum size of a checkpoint that the planning process replays (about 150,000 files). Larger
-checkpoints may be replayed by tasks. The settings of log replay override this limit."""
+"""Maximum size in bytes of a checkpoint that the planning process always replays.
+
+A checkpoint of this size has about 150,000 files. Tasks may replay larger checkpoints. If the
+settings of log replay are set, they apply instead of this limit.
+"""
 
 SLICE_BYTES = 2 * 1024 * 1024
-"""Approximate bytes of a checkpoint that each task replays (about 20,000 files)."""
+"""Approximate number of bytes of a checkpoint that each task replays (about 20,000 files)."""
 
 
 class FilesPartition(InputPartition):
     """The input of a task that reads parts of files.
 
     Attributes:
-        file_parts: parts of files: (serialized `ScanFile` or `ChangeFile`, index of the part in the
-            file, number of parts of the file).
+        file_parts: (serialized `ScanFile` or `ChangeFile`, index of the part in the file, number of
+            parts of the file) for each part.
     """
 
     def __init__(self, file_parts: tuple[tuple[bytes, int, int], ...]) -> None:
@@ -74,7 +79,12 @@ class FilesPartition(InputPartition):
 def file_partitions(
     files: Sequence[bytes], sizes: Sequence[int], options: SourceOptions
 ) -> list[InputPartition]:
-    """Distribute serialized files over the partitions of tasks, by the sizes of the files."""
+    """Distribute files over partitions of similar total size. Large files are split into parts.
+
+    Args:
+        files: the serialized files.
+        sizes: the size of each file in bytes.
+    """
     target = task_bytes(
         sum(sizes),
         len(sizes),
@@ -102,12 +112,12 @@ class SlicePartition(InputPartition):
 
 
 class PlannedReader(DataSourceReader):
-    """Base class of readers that plan once and pickle only their task."""
+    """Base class of readers that create a plan once, and pickle only the task of the plan."""
 
     _plan: tuple[Any, list[InputPartition]] | None = None
 
     def _create_plan(self) -> tuple[Any, list[InputPartition]]:
-        """Return the task, whose method `read` reads a partition, and the list of partitions."""
+        """Return the task and the list of partitions. `read` of the task reads one partition."""
         raise NotImplementedError
 
     def partitions(self) -> list[InputPartition]:
@@ -136,10 +146,10 @@ class DeltaReader(PlannedReader):
     """Plans a batch read of a table; runs in Spark's planning process.
 
     Pushed filters are used only if the option `pushFilters` is true and Spark's conf enables filter
-    pushdown. Spark 4.2 and 4.3 then use one plan for all queries of a `load()`: the plan with the
-    filters that were pushed last. The other queries could then miss rows. Therefore each `load()`
-    must be used in only one query, and not in a self-join. The option `filter` doesn't have this
-    limitation.
+    pushdown. In this case, each `load()` must be used in only one query, and not in a self-join.
+    The reason is that Spark 4.2 and 4.3 use one plan for all queries of a `load()`: the plan with
+    the filters that were pushed last. The other queries could then miss rows. The option `filter`
+    doesn't have this limitation.
     """
 
     def __init__(
@@ -198,9 +208,10 @@ class DeltaReader(PlannedReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """List the files that may match the filter, and plan tasks that read them.
 
-        If the log is small or `limit` is None, the files are always planned. Otherwise they are
-        planned only if the read has a filter, and at most `limit` files may match it. The result is
-        None if the files aren't planned.
+        Returns None if the log is large, `limit` isn't None, and one of these is true:
+
+        - The read has no filter.
+        - More than `limit` files may match the filter.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:
@@ -259,10 +270,11 @@ class ReadTask:
         state: the serialized `ScanState`.
         scan: the serialized `Scan` if the partitions are `SlicePartition`s, else None.
         schema: JSON of the schema that Spark expects, in the column order of the scan.
-        filter: the predicate of the option `filter`, from `to_tree`. Columns that only the filter
-            needs are the last columns of the scan.
-        metadata: names of the kernel's metadata columns that form the column `metadata_name`.
-        loaded: the table's path and version for `report_version_read`; None for time travel.
+        filter: the predicate of the option `filter`, converted by `to_tree`. Columns that only the
+            filter needs are the last columns of the scan.
+        metadata: names of the kernel's metadata columns. They are the fields of the struct column
+            that is called `metadata_name`.
+        loaded: path and version of the table for `report_version_read`; None for time travel.
     """
 
     engine: EngineDescription
@@ -275,7 +287,7 @@ class ReadTask:
     loaded: tuple[str, int] | None = None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a partition in batches with the exact types that Spark expects."""
+        """Yield the rows of a partition in batches with the exact types that Spark expects."""
         with readable_errors():
             if self.loaded is not None:
                 report_version_read(*self.loaded)
@@ -311,9 +323,10 @@ class ReadTask:
 class _PushFilters:
     """Function that replaces the method `pushFilters` of one reader and calls `DeltaReader.push`.
 
-    If Spark's conf disables filter pushdown, Spark rejects a reader that overrides the method. To
-    detect an override, Spark compares `pushFilters.__func__` with the method of the base class.
-    The `__func__` of this object is the method of the base class, so that Spark accepts the reader.
+    If Spark's conf disables filter pushdown, Spark rejects a reader that overrides `pushFilters`.
+    To detect an override, Spark compares `pushFilters.__func__` with the method of the base class.
+    The `__func__` of this object is the method of the base class. Therefore Spark accepts the
+    reader.
     """
 
     def __init__(self, reader: DeltaReader) -> None:
@@ -339,7 +352,7 @@ def _parse_filter(sql: str | None, schema: StructType) -> Predicate | None:
 def _with_filter_columns(
     predicate: Predicate | None, columns: StructType, table_schema: StructType
 ) -> StructType:
-    """Return `columns`, followed by the columns of the table that only the filter needs."""
+    """Return `columns`, followed by the table's columns that only the filter needs."""
     if predicate is None:
         return columns
     extra: dict[str, StructField] = {}

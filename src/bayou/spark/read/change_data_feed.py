@@ -33,9 +33,11 @@ class DeltaChangesReader(PlannedReader):
     """Plans a read of the change data feed; runs in Spark's planning process.
 
     The changes start at `startingVersion` or `startingTimestamp` (inclusive). They end at
-    `endingVersion` or `endingTimestamp` (inclusive), by default at the latest version. Rows aren't
-    ordered across partitions; sort them by `_commit_version`. The keys of `user_options` are in
-    lower case.
+    `endingVersion` or `endingTimestamp` (inclusive); by default, they end at the latest version.
+    Rows of different partitions aren't ordered; a query can sort them by `_commit_version`.
+
+    Args:
+        user_options: the read options, with keys in lower case.
     """
 
     def __init__(
@@ -76,13 +78,13 @@ class DeltaChangesReader(PlannedReader):
 
 @dataclass(frozen=True, slots=True)
 class ChangesTask:
-    """Reads a partition in a task.
+    """Reads a partition of changes in a task.
 
     Attributes:
         state: the serialized `ChangeState`.
         schema: JSON of the schema that Spark expects.
-        filter: the predicate of the option `filter`, from `to_tree`. It can use columns that Spark
-            doesn't request.
+        filter: the predicate of the option `filter`, converted by `to_tree`. The predicate can use
+            columns that Spark doesn't request.
     """
 
     engine: EngineDescription
@@ -91,7 +93,7 @@ class ChangesTask:
     filter: list[Any] | None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a partition in batches with the exact types that Spark expects."""
+        """Yield the rows of a partition in batches with the exact types that Spark expects."""
         assert isinstance(partition, FilesPartition)  # Spark passes the planned partitions
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self.schema))
@@ -118,7 +120,8 @@ def changes_schema(
 ) -> StructType:
     """Return the schema of a change data feed: the table's columns and `CHANGE_COLUMNS`.
 
-    The keys of `user_options` are in lower case.
+    Args:
+        user_options: the read options, with keys in lower case.
     """
     schema = _changes(engine, options, user_options).schema
     return StructType((*schema.fields, *CHANGE_COLUMNS.fields))
@@ -127,7 +130,8 @@ def changes_schema(
 def has_end(user_options: Mapping[str, str]) -> bool:
     """Whether `endingVersion` or `endingTimestamp` is set.
 
-    The keys of `user_options` are in lower case.
+    Args:
+        user_options: the read options, with keys in lower case.
     """
     return "endingversion" in user_options or "endingtimestamp" in user_options
 

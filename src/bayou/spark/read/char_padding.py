@@ -1,9 +1,9 @@
 """Pads CHAR values with spaces in rows that Spark doesn't pad.
 
 If a filter compares a CHAR column with a literal, Spark pads the literal, and expects padded values
-in the column (`ApplyCharTypePadding`). Spark pads the values of its own scans and of batch reads of
-a Python data source. It doesn't pad the rows of streams and of `mapInArrow`. Without the spaces,
-such a filter would drop matching rows.
+in the column (`ApplyCharTypePadding`). Spark pads the values of its own scans, and of batch reads
+of a Python data source. But Spark doesn't pad the rows of streams and of `mapInArrow`. If these
+rows weren't padded, such a filter would drop matching rows.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _AS_STRING = "spark.sql.legacy.charVarcharAsString"
 
 
 def pads_char(spark: Any) -> bool:
-    """Whether Spark pads CHAR values in the reads of a session; true by default."""
+    """Whether Spark pads CHAR values when a session reads a table; true by default."""
     return conf_flag(spark, _READ_SIDE_PADDING, default=True) and not conf_flag(spark, _AS_STRING)
 
 
 def pass_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: set the option `PADS_CHAR` by the session's settings.
+    """Handler of the hook `stream_load`: set the option `PADS_CHAR` from the session's settings.
 
     Returns NotImplemented, so that the next handler is called.
     """
@@ -44,7 +44,7 @@ class CharPadding:
     """Pads the CHAR values of batches, including nested values.
 
     Args:
-        schema: the columns of the batches. The metadata of a column contains its CHAR types.
+        schema: the columns of the batches. Their metadata contains the CHAR types.
     """
 
     def __init__(self, schema: StructType) -> None:
@@ -52,7 +52,7 @@ class CharPadding:
         self._columns = [(index, of_column) for index, of_column in lengths if of_column]
 
     def pad(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with padded values. Longer values and nulls aren't changed."""
+        """Return a batch with padded values. Nulls and longer values stay unchanged."""
         for index, lengths in self._columns:
             padded = _padded(batch.column(index), lengths)
             batch = batch.set_column(index, batch.schema.field(index), padded)
@@ -60,7 +60,7 @@ class CharPadding:
 
 
 def _char_lengths(field: StructField) -> dict[tuple[str, ...], int]:
-    """Return the length of each CHAR type in a column by the path of the type in the column."""
+    """Return the length of each CHAR type in a column, by the type's path within the column."""
     with contextlib.suppress(SchemaJsonError):  # a type of a later version of Spark
         return {i.path: i.max_length for i in length_limits(field) if i.kind == "char"}
     return {}

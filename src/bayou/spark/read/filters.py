@@ -31,7 +31,7 @@ from bayou.spark.types import same_type
 def session_filter(options: SourceOptions, schema: StructType) -> str | None:
     """Return the SQL of the option `filter`; None if the option isn't set.
 
-    The session's time zone is added to timestamps that have no time zone.
+    Timestamps without a time zone get the session's time zone.
 
     Raises:
         ArgumentError: the kernel can't evaluate the filter as Spark does.
@@ -78,10 +78,10 @@ def _is_literal(value: Any) -> TypeGuard[LiteralValue]:
 
 
 def table_columns(requested: StructType, table_schema: StructType, table: str) -> StructType:
-    """Return the table's columns with the names in `requested`, in the order of `requested`.
+    """Return the table's columns that `requested` names, in the order of `requested`.
 
     Raises:
-        SchemaError: a column in `requested` isn't in the table, or has another type there.
+        SchemaError: a column in `requested` doesn't exist in the table, or has another type there.
     """
     columns = []
     for field in requested:
