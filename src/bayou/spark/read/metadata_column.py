@@ -1,4 +1,4 @@
-"""The column `_metadata`: the file of each row, and the position of the row in the file.
+"""The column `_metadata`: the file of each row, and the row index in the file.
 
 In Spark's file sources, `_metadata` is a hidden column. The Python data source adds the column only
 if the read option `metadataColumn` is true.
@@ -33,15 +33,16 @@ _ROW_TRACKING_FIELDS = ("row_id", "row_commit_version")
 def wants_metadata(options: Mapping[str, str]) -> bool:
     """Whether the option `metadataColumn` is true.
 
-    The keys of `options` are in lower case.
+    Args:
+        options: the read options, with keys in lower case.
     """
     return boolean_option(options, "metadataColumn")
 
 
 def metadata_name(schema: StructType) -> str:
-    """Return the name of the metadata column of a table.
+    """Return the name of the metadata column of a table: `_metadata` in most tables.
 
-    If the table has a column `_metadata`, the name has more underscores, as in Spark.
+    If the table has a column of this name, underscores are put before the name, as in Spark.
     """
     name = METADATA
     while schema.get(name) is not None:
@@ -50,7 +51,7 @@ def metadata_name(schema: StructType) -> str:
 
 
 def metadata_field(snapshot: Snapshot) -> StructField:
-    """Return the metadata column, which includes row ids if the table has row tracking."""
+    """Return the metadata column as a field. It includes row ids if the table has row tracking."""
     tracked = snapshot.properties.get("delta.enableRowTracking", "").strip().lower() == "true"
     fields = (
         StructField(name=name, data_type=data_type)
@@ -61,7 +62,14 @@ def metadata_field(snapshot: Snapshot) -> StructField:
 
 
 def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
-    """Return the names of the kernel's metadata columns for the requested fields of `_metadata`."""
+    """Return the names of the kernel's metadata columns that the fields of `requested` need.
+
+    Args:
+        requested: the column `_metadata` with the requested fields.
+
+    Raises:
+        SchemaError: a field isn't a field of `_metadata`, or has another type.
+    """
     data_type = requested.data_type
     fields: tuple[StructField, ...] = data_type.fields if isinstance(data_type, StructType) else ()
     wrong = next((f for f in fields if _TYPES.get(f.name) != f.data_type), None)

@@ -1,7 +1,7 @@
 """Read options of the format `delta`, and the version that a read uses.
 
-Spark passes option names in lower case. The process of a read has no access to the session's conf.
-Therefore the hooks pass settings of the conf, such as the time zone, as options.
+Spark passes option names in lower case. The process that plans a read can't access the session's
+conf. Therefore the hooks pass settings of the conf, such as the time zone, as options.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ class SourceOptions:
     """Parsed options of a read.
 
     Attributes:
-        path: the table's path as the user wrote it.
+        path: `path`, the table's path as the user wrote it.
+        version: `versionAsOf`.
         timestamp: `timestampAsOf`, in ms since the epoch.
-        filter: `filter`, an SQL condition; only matching rows are read.
+        filter: `filter`, a SQL condition; only matching rows are read.
         push_filters: `pushFilters`, whether filters that Spark pushes down are used to skip files.
         min_partitions: `minPartitions`, the target number of tasks for a small table.
-        max_partition_bytes: `maxPartitionBytes`, the approximate bytes that a task reads.
-        replay_partitions: `bayou.replay.numPartitions`, the number of slices of a log. If it is
-            set, tasks replay logs of any size.
-        replay_local_bytes: `bayou.replay.localBytes`; logs larger than this are replayed by tasks.
-        time_zone: `bayou.timeZone`, the time zone of timestamps that have none, in options and in
-            partition values.
-        storage: storage options in deltalake's names.
+        max_partition_bytes: `maxPartitionBytes`, the approximate number of bytes that a task reads.
+        replay_partitions: `bayou.replay.numPartitions`, the number of log slices. If set, tasks
+            replay logs of any size.
+        replay_local_bytes: `bayou.replay.localBytes`, the maximum size of a log that the planning
+            process replays. Tasks replay larger logs.
+        time_zone: `bayou.timeZone`, the time zone that applies to timestamps without a time zone in
+            options and partition values.
+        storage: storage options, under deltalake's names.
     """
 
     path: str
@@ -88,7 +90,7 @@ class SourceOptions:
 class PinnedVersion:
     """The version that `DeltaDataSource.schema` opened, and the table's id.
 
-    If a table with a different id is at the path later, the opened table was replaced.
+    The id shows whether the table was later replaced by another table at the same path.
     """
 
     version: int
@@ -96,12 +98,13 @@ class PinnedVersion:
 
 
 def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[Engine, Snapshot]:
-    """Open the pinned version; if `pinned` is None, open the version in the options.
+    """Open the pinned version of a table.
 
-    If the options have no version or timestamp either, the latest version is opened.
+    If `pinned` is None, the version or timestamp in the options is opened, or the latest version if
+    the options have neither.
 
     Raises:
-        MetadataChangedError: the table at the path was replaced by another one.
+        MetadataChangedError: after the version was pinned, the table was replaced by another one.
     """
     engine = for_path(options.path, options.storage)
     options = with_path_version(engine, options)
@@ -124,10 +127,9 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
 
 
 def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
-    """Parse a version or timestamp at the end of the path, such as `@v12`.
+    """Move a version or timestamp at the end of the path, such as `@v12`, to its own attribute.
 
-    The result has the path without this suffix. If a table exists at the path with the suffix, the
-    options are returned unchanged.
+    If a table exists at the unchanged path, the options are returned unchanged.
     """
     path_version = path_travel(options.path)
     if path_version is None or Table.for_path(engine, options.path).exists(engine):

@@ -1,7 +1,7 @@
 """Streaming reads of a Delta table: `DeltaStreamReader`, which wraps a `TableStream`.
 
-The reader exists in one Python process while the query runs. Tasks don't get the reader, but a
-pickled `StreamTask`. All other inputs of a task are in its partition.
+The reader exists in one Python process while the query runs. Tasks don't get the reader: it is
+pickled as a `StreamTask`. All other inputs of a task are in its partition.
 """
 
 from __future__ import annotations
@@ -52,20 +52,23 @@ from bayou.spark.streaming.starting_version import set_start_offset
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 MAX_SINGLE_FILES = 50_000
-"""Maximum number of files that `assign_files` distributes over tasks. For larger batches,
-`_run_partitions` is used."""
+"""Maximum number of files that `assign_files` distributes over the tasks of a batch.
+
+For larger batches, `_run_partitions` is used.
+"""
 
 
 class StreamPartition(InputPartition):
-    """The input of a task.
+    """The input of a task of a stream.
 
     Args:
-        state: serialized `ScanState`, or `ChangeState` for the change data feed.
+        state: serialized `ScanState`, or `ChangeState` if `feed` is true.
         feed: whether the stream reads the change data feed.
-        file_parts: parts of files: (serialized file, index of the part in the file, number of parts
-            of the file). The files are `ChangeFile`s if `feed` is true, otherwise `ScanFile`s.
+        file_parts: (serialized file, index of the part in the file, number of parts of the file)
+            for each part to read. The files are `ChangeFile`s if `feed` is true, otherwise
+            `ScanFile`s.
         adds: serialized `LogSlice` that contains the files to read; None if `file_parts` contains
-            the files.
+            them.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class StreamPartition(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class StreamTask:
-    """Reads a partition in a task.
+    """Reads a partition of a stream in a task.
 
     Attributes:
         schema: JSON of the schema that Spark expects.
@@ -98,7 +101,7 @@ class StreamTask:
     pads_char: bool
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a partition in batches with the exact types that Spark expects."""
+        """Yield the rows of a partition in batches with the exact types that Spark expects."""
         assert isinstance(partition, StreamPartition)  # Spark passes the planned partitions
         with readable_errors():
             schema = StructType.from_json(self.schema)
@@ -110,10 +113,12 @@ class StreamTask:
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The streaming source. Offsets are dictionaries with the fields of delta-spark's offset JSON.
+    """The streaming source. Offsets are dicts with the fields of the JSON of delta-spark's offsets.
 
     Args:
-        pinned: the version whose schema `load()` has used; None if the user set a schema.
+        options: the read options.
+        schema: the columns to read.
+        pinned: the version from which `load()` took the schema; None if the user set a schema.
     """
 
     def __init__(
@@ -228,7 +233,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _snapshot_with_loaded_schema(self, engine: Engine, latest: Snapshot) -> Snapshot:
-        """Return `latest`, or the pinned version if the schemas of the two versions differ."""
+        """Return `latest`, or the pinned version if the two versions have different schemas."""
         assert self._pinned is not None
         if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
             return latest
@@ -279,9 +284,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _run_partitions(
         self, engine: EngineDescription, state: bytes, batch: StreamBatch
     ) -> list[InputPartition]:
-        """Plan the tasks of a batch with many files: a task reads a run of consecutive files.
+        """Plan the tasks of a batch with many files. A task reads consecutive files of the batch.
 
-        Files are neither split nor converted to Python objects; a task gets an Arrow array.
+        Unlike in smaller batches, files aren't split into parts, and aren't converted to Python
+        objects. A task gets an Arrow array of `add` actions.
         """
         adds: Any = pa.concat_arrays(list(batch.adds))
         sizes = pc.add(pc.struct_field(adds, "size"), FILE_COST_BYTES)
@@ -308,11 +314,11 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
-    """Return the schema of a read or stream for which the user hasn't set a schema.
+    """Return the schema of a read or stream if the user has set no schema.
 
     By default, this is the table's schema. With the option `schemaTrackingLocation`, it is the
-    schema in the schema tracking log. With the option `readChangeFeed`, `CHANGE_COLUMNS` are
-    appended.
+    schema in the schema tracking log. With the option `readChangeFeed`, `CHANGE_COLUMNS` are added
+    at the end.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     schema = snapshot.schema

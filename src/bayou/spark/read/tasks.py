@@ -1,6 +1,6 @@
 """Distributes files over tasks by size, and reads the files in tasks.
 
-The arguments of these functions are serialized, and the results are Arrow batches.
+The functions that run in tasks take serialized arguments, and yield Arrow batches.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import scan_batch
 
 MAX_TASK_BYTES = 128 * 1024 * 1024
-"""Approximate maximum bytes of a task; the default of `spark.sql.files.maxPartitionBytes`."""
+"""Approximate maximum number of bytes of a task, as Spark's default of `maxPartitionBytes`."""
 
 MIN_TASK_BYTES = 4 * 1024 * 1024
-"""Minimum bytes of a task."""
+"""Minimum number of bytes of a task."""
 
 FILE_COST_BYTES = 1024 * 1024
-"""Cost of opening a file: the number of bytes that can be read in the same time."""
+"""Cost of opening a file, as the number of bytes that can be read in the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """Part of a file that one task reads: some of the file's row groups.
+    """A part of a file: some of the file's row groups. One task reads the part.
 
     Attributes:
         file: index of the file in the list of files.
         part: index of this part in the file, from 0 to `parts` - 1.
         parts: number of parts into which the file is split.
-        size: estimated bytes of this part, including the cost of opening the file.
+        size: estimated number of bytes of this part, plus the cost of opening the file.
     """
 
     file: int
@@ -60,20 +60,23 @@ def task_bytes(total: int, files: int, *, min_tasks: int, max_bytes: int = MAX_T
     """Return the number of bytes that each task should read, at most `max_bytes`.
 
     Args:
-        total: bytes of all files.
+        total: total size of all files in bytes.
         files: number of files.
-        min_tasks: desired number of tasks. There are fewer if tasks would be too small.
+        min_tasks: desired number of tasks. If tasks would be too small, there are fewer tasks.
     """
     cost = total + files * FILE_COST_BYTES
     return max(min(cost // max(1, min_tasks), max_bytes), min(MIN_TASK_BYTES, max_bytes))
 
 
 def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
-    """Distribute files over tasks of about `target` bytes each; return the parts of each task.
+    """Distribute files over tasks of about `target` bytes; return the parts that each task reads.
 
-    Files of more than `target` bytes are split into equal parts. The parts are assigned from the
-    largest to the smallest, each to the task with the fewest bytes. No task has more than twice the
-    average bytes, unless a single row group is larger. The parts of a task are in file order.
+    A file of more than `target` bytes is split into equal parts. Beginning with the largest part,
+    each part is assigned to the task with the fewest bytes. No task has more than twice the average
+    number of bytes, unless a single row group is larger. The parts of a task are in file order.
+
+    Args:
+        sizes: the size of each file in bytes.
     """
     file_parts = [
         FilePart(file=i, part=part, parts=parts, size=size // parts + FILE_COST_BYTES)
@@ -96,10 +99,10 @@ def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
 
 
 def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tuple[int, int]:
-    """Return the range of row groups in a part of a file: the first index and the last index + 1.
+    """Return the range of row groups in a part of a file, as (first index, last index + 1).
 
-    The range is empty, `(0, 0)`, if the part has no row groups. A row group belongs to the part
-    that contains its middle byte. Therefore each row group belongs to exactly one part.
+    The range is `(0, 0)` if the part has no row groups. A row group belongs to the part that
+    contains the row group's middle byte. Therefore each row group belongs to exactly one part.
     """
     total = sum(group.total_bytes for group in row_groups)
     if total == 0:  # no sizes to split by
@@ -118,12 +121,12 @@ def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tupl
 def read_files(
     description: EngineDescription, state: bytes, file_parts: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read parts of files, with the logical schema of the scan and without filtering rows.
+    """Read parts of files with the logical schema of the scan. The rows aren't filtered.
 
     Args:
         state: serialized `ScanState`.
-        file_parts: parts of files: (serialized `ScanFile`, index of the part in the file, number of
-            parts of the file).
+        file_parts: (serialized `ScanFile`, index of the part in the file, number of parts of the
+            file) for each part.
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
@@ -141,7 +144,7 @@ def read_files(
 def read_slice(
     description: EngineDescription, state: bytes, scan: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """Replay a slice of the log and read the slice's files; all arguments are serialized."""
+    """Replay a slice of the log, and read the files in the slice; all arguments are serialized."""
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     batches = Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice))
@@ -151,7 +154,7 @@ def read_slice(
 def read_adds(
     description: EngineDescription, state: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """Read the files in `LogSlice.adds`, without a replay of the log."""
+    """Read the files in the attribute `adds` of a `LogSlice`, without a replay of the log."""
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     adds = LogSlice.from_bytes(log_slice).adds
@@ -171,12 +174,12 @@ def _read_scan_files(
 def read_change_files(
     description: EngineDescription, state: bytes, file_parts: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read parts of the files of a change data feed, with the feed's columns.
+    """Read parts of the files of a change data feed. The rows have the columns of the feed.
 
     Args:
         state: serialized `ChangeState`.
-        file_parts: parts of files: (serialized `ChangeFile`, index of the part in the file, number
-            of parts of the file).
+        file_parts: (serialized `ChangeFile`, index of the part in the file, number of parts of the
+            file) for each part.
     """
     engine = from_description(description)
     change_state = ChangeState.from_bytes(state)

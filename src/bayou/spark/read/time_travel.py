@@ -1,7 +1,7 @@
 """Time travel: versions and timestamps in paths and options, as in delta-spark.
 
 A path can end in a version (`@v12`) or a timestamp (`@20240105100000000`). Callers first check that
-no table exists at this path.
+no table exists at the whole path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRAVEL = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<time>\d{17}))", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathTravel:
-    """A path with a version or a timestamp, parsed.
+    """The result of parsing a path that ends in a version or timestamp.
 
     Attributes:
         path: the table's path without the version or timestamp.
@@ -64,12 +64,12 @@ _TIMESTAMP = re.compile(
 def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
     """Parse a timestamp in the format of delta-spark's `timestampAsOf`; return ms since the epoch.
 
-    If a local time occurs twice because clocks were set back, the earlier occurrence is used.
+    If a local time occurs twice because clocks were set back, the earlier one is used.
 
     Args:
-        name: the option's name, for the error message.
-        string: a date, or a date and time such as `2024-01-05 10:00:00.123`; optionally with `T`
-            instead of the space, and with an offset such as `Z` or `+02:00`.
+        name: the option's name, for errors.
+        string: a date, or a date and time such as `2024-01-05 10:00:00.123`. The separator can be
+            `T`, and an offset such as `Z` or `+02:00` can follow.
         time_zone: time zone of a timestamp without an offset, under any of Spark's names. If the
             name is unknown, UTC is used.
     """

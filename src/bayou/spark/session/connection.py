@@ -8,5 +8,5 @@ from pyspark.sql import SparkSession
 
 
 def is_classic(spark: Any) -> bool:
-    """Whether a session is classic (with access to the JVM) rather than Spark Connect."""
+    """Whether a session is classic, with access to the JVM, and not a Spark Connect session."""
     return isinstance(spark, SparkSession)

@@ -1,9 +1,10 @@
 """Storage settings in a session's Hadoop configuration, such as `fs.s3a.*`.
 
-Users set them for `hadoop-aws`, `hadoop-azure` and `gcs-connector`: as `spark.hadoop.fs.s3a.*` in
-the session's conf, in `core-site.xml`, or in the Hadoop configuration of the Spark context. A
-setting applies to all buckets or accounts, or to one bucket (`fs.s3a.bucket.<name>.*`) or account
-(`fs.azure.account.key.<host>`). A Spark Connect client can read only the session's conf.
+Users set them for `hadoop-aws`, `hadoop-azure` and `gcs-connector` in one of these places: as
+`spark.hadoop.fs.s3a.*` in the session's conf, in `core-site.xml`, or in the Hadoop configuration of
+the Spark context. A setting can apply to all buckets or accounts. It can also apply to one bucket
+(`fs.s3a.bucket.<name>.*`) or one account (`fs.azure.account.key.<host>`). A Spark Connect client
+can read only the session's conf.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _PROVIDER = "aws.credentials.provider"
 _ENDPOINT = ("endpoint", "endpoint.region", "path.style.access", "connection.ssl.enabled")
 _NAMES = (*_CREDENTIALS, _PROVIDER, *_ENDPOINT)
 _IGNORED_DEFAULTS = ("path.style.access", "connection.ssl.enabled", _PROVIDER)
-"""Settings that are ignored if they have Hadoop's default."""
+"""Settings that are ignored if their value is Hadoop's default."""
 
 _OTHER_STORES = {
     "abfs": (HADOOP_AZURE, "azure_"),
     "abfss": (HADOOP_AZURE, "azure_"),
     "gs": (HADOOP_GOOGLE, "google_"),
 }
-"""By URI scheme: Hadoop's settings, and the prefix of the equivalent storage options."""
+"""Hadoop's settings, and the name prefix of the equivalent storage options, by URI scheme."""
 
 _ANY_CREDENTIALS = frozenset(
     {
@@ -48,10 +49,10 @@ _ANY_CREDENTIALS = frozenset(
 def with_session_storage(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the options of a read or write, with the session's settings for the path's store.
+    """Return the options of a read or write, and the session's settings for the path's store.
 
     Names of options are case-insensitive. If the options contain credentials, the session's
-    credentials are ignored. For a local path, the options are returned unchanged.
+    credentials are ignored. For a local path, no settings are added.
     """
     result = dict(options)
     parts = urlsplit(path or "")
@@ -88,7 +89,7 @@ def with_session_storage(
 
 
 def session_engine(spark: Any, path: str, options: Mapping[str, str] | None = None) -> Engine:
-    """Return the engine for a path, with storage options and the session's storage settings.
+    """Return the engine for a path, with storage settings from the options and from the session.
 
     Names of options are case-insensitive.
     """

@@ -19,7 +19,7 @@ from typing import Any
 from bayou.errors import PrerequisiteError
 
 MINIMUM_JAVA = 17
-"""The oldest Java version that Spark 4 supports."""
+"""Oldest Java version that Spark 4 supports."""
 
 _INSTALL = (
     f"Spark needs Java {MINIMUM_JAVA} or newer. Install it (Debian: apt-get install "
@@ -28,7 +28,10 @@ _INSTALL = (
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> int:
-    """Return the major version of the Java that Spark will start.
+    """Return the major version of the Java installation that Spark will use.
+
+    Args:
+        environment: environment variables; by default those of this process.
 
     Raises:
         PrerequisiteError: Java is missing, doesn't start, or is too old.
@@ -52,7 +55,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
 
 
 def major_version(output: str) -> int | None:
-    """Parse the major version from the output of `java -version`; None if it shows no version."""
+    """Parse the major version from the output of `java -version`; None if there is none."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', output)
     if match is None:
         return None
@@ -76,8 +79,11 @@ def _find_java(variables: Mapping[str, str]) -> str:
 
 
 OLDEST = (4, 1)
-"""The oldest supported PySpark version. Older versions have no filter pushdown for Python data
-sources. Streaming reads need 4.2; see `read_limits`."""
+"""Oldest supported PySpark version, as (major, minor).
+
+Older versions have no filter pushdown for Python data sources. Streaming reads need 4.2; see
+`read_limits`.
+"""
 
 
 def check_pyspark(version: str) -> None:
@@ -104,10 +110,9 @@ def installed_pyspark() -> str:
 
 
 def package_version(package: ModuleSpec) -> str:
-    """Read `__version__` in a package's `version.py`; "" if the version can't be read.
+    """Return `__version__` from a package's `version.py`; "" if the version can't be read.
 
-    The package's loader reads the file, because in Spark's Python workers, PySpark is in a ZIP
-    file.
+    The package's loader reads the file: in Spark's Python workers, PySpark is in a ZIP file.
     """
     loader: Any = package.loader
     if package.origin is None or not hasattr(loader, "get_data"):

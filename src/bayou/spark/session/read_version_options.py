@@ -1,16 +1,20 @@
 """Values of the read options `WHOLE_TABLE` and `LOADED_VERSION`, which identify a table's version.
 
-The options are part of Spark's plan. For example, a write reads `LOADED_VERSION` in the plan of a
-DataFrame to determine the version of the table that the DataFrame reads.
+Bayou sets these options when a table is loaded, and Spark's plan contains them. For example, a
+write finds `LOADED_VERSION` in the plan of a DataFrame, and so knows which version of the table the
+DataFrame reads.
 """
 
 from __future__ import annotations
 
 LOADED_VERSION = "bayou.loadedversion"
-"""Option with the table's path and version; empty for a read with time travel."""
+"""Name of the option that contains the table's path and version; empty for time travel."""
 
 WHOLE_TABLE = "bayou.wholetable"
-"""Option with the table's id, path and version; set if a read returns all rows and columns."""
+"""Name of the option that contains the table's id, path and version.
+
+The option is set only if a read returns all rows and columns of the latest version.
+"""
 
 
 def whole_table(table_id: str, path: str, version: int) -> str:

@@ -1,13 +1,15 @@
 """All settings of Bayou in Spark: names, precedence and meaning.
 
 A setting can be set in the options of a read or write, in the session conf, or in an environment
-variable; the first of these takes precedence. Each setting has a name `bayou.*`. Its aliases are
-the names that delta-spark or the Delta Kernel connector use for the same setting. The session conf
-also accepts `spark.bayou.*`, because `spark-submit --conf` only passes names that start with
-`spark.`. Environment variables are in upper case with underscores: `BAYOU_REPLAY_NUMPARTITIONS`.
+variable. Options take precedence over the session conf, which takes precedence over the
+environment. Each setting has a name `bayou.*`. Some settings also have aliases: names that
+delta-spark or the Delta Kernel connector use for the same setting. The session conf also accepts
+`spark.bayou.*`, because `spark-submit --conf` only passes names that start with `spark.`.
+Environment variables are in upper case with underscores: `BAYOU_REPLAY_NUMPARTITIONS`.
 
-Only the driver process has access to the session conf. Data sources plan in other processes, so
-`enable` passes the session's settings to them as options (`conf_as_options`).
+Only the driver process has access to the session conf. Data sources plan in other processes.
+Therefore the hooks that `enable` installs pass the session's settings to data sources as options
+(`conf_as_options`).
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from bayou.protocol.type_widening import AutomaticWidening
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The name, the description and the values of a setting.
+    """The name, the aliases and the description of a setting.
 
     Attributes:
+        aliases: other names of the setting.
         meaning: description of the setting.
         default: description of the default.
-        minimum: minimum of an integer setting; None for a string.
+        minimum: minimum value of an integer setting; None for other settings.
     """
 
     name: str
@@ -49,8 +52,8 @@ class Setting:
     def string(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
         """Return the setting's value as a string; None if the setting isn't set.
 
-        Names of options are case-insensitive. In the session conf, the names in `aliases` take
-        precedence over the name `bayou.*`.
+        Names of options are case-insensitive. In the session conf, aliases take precedence over the
+        name `bayou.*`. In options, the name `bayou.*` takes precedence over aliases.
 
         Args:
             options: the options of the read or write.
@@ -260,17 +263,20 @@ SETTINGS = tuple(value for value in list(globals().values()) if isinstance(value
 
 
 def conf_flag(spark: Any, name: str, *, default: bool = False) -> bool:
-    """Return a boolean setting of Spark or delta-spark; `default` if it is unset or invalid."""
+    """Return the value of a boolean setting of Spark or delta-spark.
+
+    If the setting is unset or invalid, `default` is returned.
+    """
     value = str(spark.conf.get(name, str(default))).strip().lower()
     return value == "true" if value in ("true", "false") else default
 
 
 AUTOMATIC_WIDENING = "spark.databricks.delta.typeWidening.allowAutomaticWidening"
-"""Setting of delta-spark: the type changes that schema evolution makes."""
+"""Name of delta-spark's setting that determines which type changes schema evolution makes."""
 
 
 def parse_automatic_widening(value: str) -> AutomaticWidening:
-    """Parse a value of the setting `AUTOMATIC_WIDENING`, in upper or lower case."""
+    """Parse a value of the setting `AUTOMATIC_WIDENING`; case is ignored."""
     try:
         return AutomaticWidening(value.strip().lower())
     except ValueError:
@@ -282,14 +288,14 @@ def parse_automatic_widening(value: str) -> AutomaticWidening:
 
 
 def automatic_widening(spark: Any) -> AutomaticWidening:
-    """The type changes that schema evolution makes in tables with type widening."""
+    """Return the type changes that schema evolution makes in tables with type widening."""
     return parse_automatic_widening(str(spark.conf.get(AUTOMATIC_WIDENING, "always")))
 
 
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a session as options for a data source.
 
-    Settings that are already in `options` are omitted.
+    Settings that `options` already contains are omitted.
     """
     missing = {}
     for setting in SETTINGS:

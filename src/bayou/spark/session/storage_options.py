@@ -1,7 +1,7 @@
 """Parsers of option values, and conversion of storage options from Hadoop's to deltalake's names.
 
-The keys of `options` are in lower case, unless a docstring says otherwise. An invalid value raises
-`ArgumentError`.
+The keys of the parameter `options` are in lower case, unless a docstring says otherwise. An invalid
+value raises `ArgumentError`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def path_option(options: Mapping[str, str]) -> str:
 def integer_option(options: Mapping[str, str], name: str) -> int | None:
     """Return the value of an integer option, which must be at least 1; None if it isn't set.
 
-    `name` is the option's documented name, such as `minPartitions`.
+    Args:
+        name: the option's name in its documented spelling, such as `minPartitions`.
     """
     value = options.get(name.lower())
     return None if value is None else parse_integer(name, value, 1)
@@ -60,7 +61,8 @@ def parse_integer(name: str, string: str, minimum: int) -> int:
 def boolean_option(options: Mapping[str, str], name: str) -> bool:
     """Return the value of a boolean option, false by default.
 
-    `name` is the option's documented name, such as `pushFilters`.
+    Args:
+        name: the option's name in its documented spelling, such as `pushFilters`.
     """
     value = options.get(name.lower(), "false").strip().lower()
     if value not in ("true", "false"):
@@ -96,18 +98,18 @@ HADOOP_AZURE: Mapping[str, str] = {
     "fs.azure.account.oauth2.client.secret": "azure_client_secret",
     "fs.azure.account.oauth2.client.endpoint": "azure_tenant_id",
 }
-"""Settings of `hadoop-azure`, and the equivalent storage options."""
+"""Equivalent storage option of each setting of `hadoop-azure`."""
 
 HADOOP_GOOGLE: Mapping[str, str] = {
     "fs.gs.auth.service.account.json.keyfile": "google_service_account",
 }
-"""Settings of `gcs-connector`, and the equivalent storage options."""
+"""Equivalent storage option of each setting of `gcs-connector`."""
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the storage options in `options`, with deltalake's names in lower case.
+    """Return the storage options among `options`, with deltalake's names in lower case.
 
     Hadoop's names (`fs.s3a.access.key`, `fs.azure.account.key`, ...) are translated. If an option
     is set under both names, the value under deltalake's name is used. The keys of `options` can be

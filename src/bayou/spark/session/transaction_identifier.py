@@ -16,11 +16,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def reset_transaction_version(spark: Any, table: str) -> None:
-    """Unset `txnVersion` in the session's conf, if the conf enables the automatic reset.
+    """Unset `txnVersion` in the session's conf if the conf enables the automatic reset.
 
     Operations call this function after their commit. Without the reset, the next operation would
-    have the same identifier and would be skipped. An error is logged and not raised, because the
-    operation is committed.
+    have the same transaction identifier, and would be skipped. An error is logged and not raised,
+    because the operation is already committed.
     """
     try:
         if conf_flag(spark, _RESET):

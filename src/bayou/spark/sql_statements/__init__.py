@@ -1,7 +1,7 @@
 """Delta's SQL statements, parsed and executed without Delta's Spark extension.
 
-Start at `execution`, then `parser`. A module such as `merge` parses and executes a group of
-statements.
+Start with `execution`, then read `parser`. Modules such as `merge` each parse and execute a group
+of statements.
 """
 
 from bayou.spark.sql_statements.execution import sql, sql_hook

@@ -51,7 +51,7 @@ class AlterTable(TableStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLocation(TableStatement):
-    """`ALTER TABLE table SET LOCATION 'path'`: changes the path of a catalog table."""
+    """`ALTER TABLE table SET LOCATION 'path'`: changes the location of a catalog table."""
 
     location: str
 
@@ -274,8 +274,12 @@ def _parse_change_column(cursor: TokenCursor) -> list[Callable[[TargetTable], ob
 def _hive_changes(column: _Column, definition: NewColumn) -> list[Callable[[TargetTable], object]]:
     """Return the changes of `CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]`.
 
-    This is Hive's syntax. A rename is committed before the other changes. Spark itself requires
-    that `new_name` equals `name`.
+    This is Hive's syntax. Unlike Spark, Bayou permits that `new_name` differs from `name`. The
+    column is then renamed in a commit before the other changes.
+
+    Args:
+        column: the path of the column.
+        definition: the new name and the other changes.
     """
     to = definition.path[-1]
     changes: list[Callable[[TargetTable], object]] = []
