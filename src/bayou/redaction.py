@@ -1,7 +1,7 @@
 """Removal of secrets from text that is displayed or logged.
 
-`without_secrets` is applied to every `BayouError` and to all output of the command line. The only
-exception is the rows of tables in the output.
+`without_secrets` is applied to every `BayouError` and to all output of the command line, except
+that rows of tables are displayed unchanged.
 """
 
 from __future__ import annotations

@@ -285,7 +285,7 @@ class TableProperties:
 
     @property
     def checkpoint_policy(self) -> str:
-        """`classic` or `v2`."""
+        """Format of checkpoints: `classic` or `v2`."""
         return CHECKPOINT_POLICY.read(self.configuration)
 
     @property
@@ -297,7 +297,7 @@ class TableProperties:
     def write_stats_as_struct(self) -> bool:
         """Whether checkpoints contain `add.stats_parsed`.
 
-        Default: True if checkpoints don't contain `add.stats`, otherwise False.
+        If the property isn't set, this is True if checkpoints don't contain `add.stats`.
         """
         if CHECKPOINT_STATS_AS_STRUCT.key in self.configuration:
             return CHECKPOINT_STATS_AS_STRUCT.read(self.configuration)
@@ -305,7 +305,7 @@ class TableProperties:
 
     @property
     def data_skipping_column_count(self) -> int:
-        """Number of leaf columns with statistics, counted from the first column; -1 for all."""
+        """Number of leaf columns with statistics, from the first column on; -1 for all."""
         return SKIPPING_COLUMN_COUNT.read(self.configuration)
 
     @property
@@ -359,8 +359,8 @@ class TableProperties:
     def auto_compact(self) -> bool:
         """Whether writers compact small files after a commit.
 
-        Only the value `true` enables it. Any other value means False and raises no error, even if
-        delta-spark rejects the value.
+        True if `delta.autoOptimize` or `delta.autoOptimize.autoCompact` is `true`. An invalid value
+        means False, and raises no error.
         """
         keys = ("delta.autoOptimize", "delta.autoOptimize.autoCompact")
         return any(self.configuration.get(key, "").strip().lower() == "true" for key in keys)
@@ -382,12 +382,12 @@ class TableProperties:
 
     @property
     def isolation_level(self) -> str:
-        """`Serializable`, `WriteSerializable` or `SnapshotIsolation`."""
+        """Isolation level: `Serializable`, `WriteSerializable` or `SnapshotIsolation`."""
         return ISOLATION_LEVEL.read(self.configuration)
 
     @property
     def column_mapping_mode(self) -> str:
-        """`none`, `name` or `id`."""
+        """Column mapping mode: `none`, `name` or `id`."""
         return COLUMN_MAPPING_MODE.read(self.configuration)
 
     @property

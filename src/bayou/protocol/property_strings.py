@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class PropertyValueError(TablePropertyError, ValueError):
-    """An unknown table property, or an invalid value of one.
+    """An unknown table property, or an invalid value of a known property.
 
     The kernel adds the table's path to the error.
     """

@@ -140,8 +140,8 @@ class StructType:
     def get(self, name: str) -> StructField | None:
         """Return the field with a name; None if there is none.
 
-        A field with exactly this name takes precedence. Otherwise, the first field that matches
-        when case is ignored is returned.
+        If no field has exactly this name, case is ignored, and the first matching field is
+        returned.
         """
         folded = None
         for candidate in self.fields:

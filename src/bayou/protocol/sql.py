@@ -259,7 +259,7 @@ def length_limits(field: StructField) -> tuple[LengthLimit, ...]:
 
 
 def has_char(field: StructField) -> bool:
-    """Whether a column is a `char` or contains one; False if its type string is invalid."""
+    """Whether a column is or contains a `char`; False if the column's type string is invalid."""
     with contextlib.suppress(SchemaJsonError):
         return any(limit.kind == "char" for limit in length_limits(field))
     return False

@@ -34,8 +34,8 @@ class AutomaticWidening(StrEnum):
     """The type changes that schema evolution may make in a table with type widening.
 
     ALWAYS permits every type change of type widening. SAME_FAMILY_TYPE permits all of them except
-    changes from an integer type to decimal or double. NEVER permits no type change. ALTER TABLE
-    isn't limited by these values: it permits every type change of type widening.
+    changes from an integer type to decimal or double. NEVER permits none of them. ALTER TABLE isn't
+    limited by these values: it permits every type change of type widening.
     """
 
     ALWAYS = "always"
@@ -91,6 +91,7 @@ class WideningRule:
     """Decides whether schema evolution may widen a table's column to the type of written values.
 
     Attributes:
+        mode: the permitted type changes.
         iceberg_only: whether Iceberg must still be able to read the column's older files after the
             change.
     """

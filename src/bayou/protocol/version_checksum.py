@@ -40,8 +40,8 @@ _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2
 class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Distribution of the sizes of live files (PROTOCOL.md, File Size Histogram Schema).
 
-    Each bin covers a range of file sizes. It stores the number of files in this range and their
-    total size.
+    Each bin covers a range of file sizes. The bin stores the number of files in this range and
+    their total size.
     """
 
     sorted_bin_boundaries: tuple[int, ...]

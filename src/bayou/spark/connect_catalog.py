@@ -16,7 +16,7 @@ class ConnectCatalogTable:
     """The name of a table in the session catalog of a Spark Connect server.
 
     The table need not exist. The class has the read-only methods of
-    `bayou.spark.jvm.catalog.CatalogTable`. They send requests to the server, and raise
+    `bayou.spark.jvm.catalog.CatalogTable`. These methods send requests to the server, and raise
     `PySparkException` if the server rejects the name.
 
     Attributes:
@@ -53,7 +53,10 @@ class ConnectCatalogTable:
 
     @property
     def type(self) -> str:
-        """`MANAGED`, `EXTERNAL` or `VIEW`; `DROP TABLE` deletes the files of a managed table."""
+        """The table's type: `MANAGED`, `EXTERNAL` or `VIEW`.
+
+        `DROP TABLE` deletes the files of a managed table.
+        """
         return self._details.get("Type", "EXTERNAL")
 
     @property

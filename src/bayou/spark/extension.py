@@ -55,7 +55,7 @@ _ADDED_REDACTION = (
 )
 """Regular expression that matches secret options that `spark.redaction.regex` doesn't match.
 
-The expression prevents that Spark writes these options to plans and event logs. Spark redacts an
+The expression keeps Spark from writing these options to plans and event logs. Spark redacts an
 option if the option's name or value matches. Therefore the expression contains no word that is
 common in paths. The word `credential` matches in names of options. In values, it matches only
 before another value, such as `--credential x`, `credential: x` and `'credential' = 'x'`. It doesn't

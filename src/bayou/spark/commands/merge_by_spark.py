@@ -253,9 +253,8 @@ class _Plan:
         """Create a plan.
 
         Args:
-            hidden: for each column that has another name in the DataFrame of target rows than in
-                the table: the name in the table, and the name in the DataFrame (see
-                `TargetView.hidden_columns`).
+            hidden: maps names of the table's columns to their names in the DataFrame of target
+                rows, where the two names differ (see `TargetView.hidden_columns`).
         """
         self._merge = merge
         self._request = request
@@ -381,8 +380,8 @@ class _Plan:
     def _row_hash(self) -> Any:
         """Return a deterministic hash of a new row. The hash selects the task that writes the row.
 
-        If an executor dies, Spark computes some rows again. With a different hash, these rows would
-        go to other tasks than before. They would then be lost or written twice.
+        If an executor dies, Spark computes some rows again. If the hash weren't deterministic,
+        these rows could go to other tasks than before, and be lost or written twice.
         """
         if self._partitions and self._assigned_names.issuperset(self._partitions):
             values = [self._value(name) for name in self._partitions]

@@ -53,8 +53,8 @@ class MergeRequest:
         automatic_widening: the type changes that schema evolution may make.
         write_parameters: if set, the table's history shows the operation WRITE with these
             parameters. REPLACE USING and REPLACE ON set them.
-        default_aliases: default aliases of target and source. `definition` uses each of them if the
-            user hasn't set the alias.
+        default_aliases: aliases of target and source that `definition` uses if the user has set
+            none.
     """
 
     on: RowExpression

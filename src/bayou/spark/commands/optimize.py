@@ -193,7 +193,7 @@ class _SampleTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Shuffle:
-    """The map function `split` and the reduce function `merge` of `run_shuffled_tasks`.
+    """The map function `split` and the reduce function `merge`, for `run_shuffled_tasks`.
 
     The new files of all rewrites form one list, in the order of the rewrites. All rows of a new
     file are one group of the shuffle. The group's number is the index of the file in this list.
@@ -237,8 +237,8 @@ class OptimizeCommands:
     """OPTIMIZE, Z-order and purge of a table, in a classic or Connect session.
 
     Attributes:
-        time_zone: time zone of timestamps in partition values and in `where` that specify no time
-            zone.
+        time_zone: the time zone that applies to timestamps without a time zone, in partition values
+            and in `where`.
     """
 
     spark: Any
@@ -357,9 +357,9 @@ class OptimizeCommands:
         return self.table.latest_snapshot(self.engine)
 
     def _condition(self, state: Snapshot, where: Predicate | str | None) -> Predicate | str | None:
-        """Replace current-time functions in a condition by literals, and qualify its timestamps.
+        """Replace the functions of the current date and time in a condition by literals.
 
-        The timestamps get the time zone `time_zone`.
+        Timestamps without a time zone get the time zone `time_zone`.
         """
         if not isinstance(where, str):
             return where

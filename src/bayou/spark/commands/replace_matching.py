@@ -37,8 +37,8 @@ class Replacement:
     Attributes:
         using: columns of `REPLACE USING`. A row of the table is replaced if a written row has the
             same values in these columns. NULL isn't equal to NULL.
-        on: SQL condition of `REPLACE ON`. A row of the table is replaced if at least one written
-            row makes the condition true.
+        on: SQL condition of `REPLACE ON`, over a row of the table and a written row. A row of the
+            table is replaced if the condition is true for at least one written row.
         target_alias: alias of the table in `on`; by default the table's name.
         source_alias: alias of the written rows in `on`. If None, the alias is the first qualifier
             in `on` that is neither the target's alias nor the name of a column.
@@ -248,7 +248,7 @@ def _other_qualifier(condition: str, known: set[str]) -> str | None:
 
 
 def check_options(options: Mapping[str, str], name: str) -> None:
-    """Check the write options of a `REPLACE ON` or `REPLACE USING`.
+    """Check the write options of a write with `REPLACE ON` or `REPLACE USING`.
 
     Args:
         name: the option or the clause that requests the replacement, for messages.

@@ -367,10 +367,10 @@ class _TaskRows:
 
 
 def collect_positions(rows: Any, *, table: str) -> dict[str, BitMap64]:
-    """Collect the indexes of `rows` by file in the driver, without a shuffle.
+    """Collect the row indexes of `rows` in the driver, without a shuffle.
 
     Args:
-        rows: a DataFrame with the columns `FILE` and `POSITION`.
+        rows: a DataFrame with the columns `FILE` and `POSITION` (the row index in the file).
 
     Returns:
         The row indexes in each file, by normalized file path.

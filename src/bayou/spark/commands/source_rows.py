@@ -72,8 +72,8 @@ def _may_be_small(source: Any, limit: int) -> bool:
 
 
 def _max_rows(source: Any, limit: int) -> int:
-    """Return how many source rows to collect at most: the rows of about `limit` bytes.
+    """Return the maximum number of source rows to collect, so that they have about `limit` bytes.
 
-    The size of a row is Spark's default size of its types.
+    The size of a row is estimated from Spark's default size of each column type.
     """
     return max(1, min(_MAX_ROWS, limit // max(1, default_row_bytes(source))))

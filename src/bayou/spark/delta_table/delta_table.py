@@ -55,8 +55,9 @@ _MANIFEST = "symlink_format_manifest"
 class DeltaTable:
     """A Delta table; created by `forPath`, `forName` and the table builders.
 
-    Methods, arguments, returned DataFrames and the table's history are the same as with
-    `delta.tables.DeltaTable`. Conditions and values are SQL strings or Columns.
+    The class has all methods of `delta.tables.DeltaTable`. Their arguments, returned DataFrames and
+    entries in the table's history are the same as in delta-spark. Conditions and values are SQL
+    strings or Columns.
 
     Examples:
         >>> orders = DeltaTable.forPath(spark, "lake/orders")
@@ -173,7 +174,7 @@ class DeltaTable:
 
     @classmethod
     def replace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
-        """Start the definition of a table that replaces an existing table; its rows are removed."""
+        """Start the definition of a table that replaces an existing table and all of its rows."""
         return cls._builder(sparkSession, CreationMode.REPLACE)
 
     @classmethod
@@ -187,7 +188,7 @@ class DeltaTable:
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
-        """Return the table with an alias, which qualifies column names in conditions and values."""
+        """Return the table with an alias, for column names in conditions and values."""
         return DeltaTable(self._target.with_alias(check_string(aliasName, "aliasName")))
 
     def delete(self, condition: Any = None) -> None:
@@ -350,8 +351,8 @@ class DeltaTable:
     ) -> DeltaTable:
         """Create a clone of the latest version: a new table with the same rows.
 
-        A deep clone copies the data files. If it replaces an earlier deep clone of this table, it
-        copies only the files that were added to this table after the earlier clone.
+        A deep clone copies the data files. A deep clone that replaces an earlier deep clone of this
+        table copies only the files that were added to this table after the earlier clone.
 
         Args:
             target: path of the clone, or its name in the catalog.

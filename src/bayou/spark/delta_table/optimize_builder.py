@@ -97,7 +97,8 @@ class DeltaReorgBuilder:
             A DataFrame of one row: the table's path and metrics.
 
         Raises:
-            IcebergCompatError: the table violates a rule of the version.
+            IcebergCompatError: the table violates a rule of the version, and a rewrite of files
+                can't fix this.
             ArgumentError: a partition filter was set.
         """
         if self._where is not None:

@@ -1,9 +1,9 @@
 """Operations on executors: a Spark job, whose tasks write files that the driver commits.
 
-A task returns its error as a result instead of raising it. If a task raised its error, Spark would
-kill the other tasks of the job, and the driver couldn't know which files they have written.
-Instead, the other tasks finish, and the driver deletes the files of all tasks. If a Python worker
-is killed, the worker's unfinished files remain until VACUUM deletes them.
+A task returns its error as a result. If a task raised its error, Spark would kill the other tasks
+of the job, and the driver couldn't know which files they have written. With a returned error, the
+other tasks finish, and the driver deletes the files of all tasks. If a Python worker is killed, the
+worker's unfinished files remain until VACUUM deletes them.
 
 Driver and executors exchange rows as serialized Arrow batches.
 """
@@ -149,8 +149,8 @@ def run_tasks(
             fails, it deletes the files that it has written, and raises an error.
         table: the table's path, for errors.
         description: description of the job in Spark's UI.
-        discard: function that deletes the files of successful tasks. If the job fails, it is called
-            with the results of these tasks.
+        discard: function that deletes the files of successful tasks. If the job fails, the function
+            is called with the results of these tasks.
     """
     context = spark.sparkContext
     finished = context.accumulator([], TaskResults())
@@ -197,8 +197,8 @@ def run_shuffled_tasks(
         groups: number of groups.
         table: the table's path, for errors.
         description: description of the job in Spark's UI.
-        discard: function that deletes the files of successful reduce tasks. If the job fails, it is
-            called with the results of these tasks.
+        discard: function that deletes the files of successful reduce tasks. If the job fails, the
+            function is called with the results of these tasks.
 
     Returns:
         The results of `merge` by group number. A group without records has no result.

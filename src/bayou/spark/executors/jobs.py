@@ -124,7 +124,7 @@ def _interruption(error: BaseException, handled: BaseException | None) -> BaseEx
 
 _POLLS = 25
 _POLL_SECONDS = 0.2
-"""Seconds between two checks whether all tasks of a stage with a failed task have started."""
+"""Interval in seconds of the check whether all tasks of a stage have started."""
 
 
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:

@@ -69,7 +69,7 @@ class ArrowInput:
     batch_rows: int | None = None
 
     def map(self, function: Callable[..., Any], schema: str) -> Any:
-        """Call `mapInArrow`. The function has to read its batches with `unmarked`."""
+        """Call `mapInArrow`. The function has to pass its input batches to `unmarked`."""
         return map_in_arrow(self.frame, function, schema)
 
     def collect(self, mapped: Any) -> list[Any]:

@@ -113,8 +113,8 @@ def assigned_columns(
             path occurs twice.
         alias: the target's alias.
         rows: a DataFrame with the columns that the values refer to.
-        hidden: for each column of the table that has another name in `rows`: the name in the table,
-            mapped to the name in `rows` (see `TargetView.hidden_columns`).
+        hidden: maps names of the table's columns to their names in `rows`, where the two names
+            differ (see `TargetView.hidden_columns`).
     """
     by_column: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for path, value in values:

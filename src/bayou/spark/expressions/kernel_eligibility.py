@@ -42,21 +42,19 @@ def fall_back_to_spark(
 
     Under Spark Connect, `error` is raised, because a Spark plan needs a classic session.
 
-    If Spark's analysis fails, one of these errors is raised:
+    If Spark's analysis fails, this error is raised:
 
-    1. Spark's error, if `error` is an `OnlySparkError`.
-    2. `error`, if it has an error condition of delta-spark, or if Spark's error has no error
-    condition.
-    3. In all other cases, a `PredicateError` with the message and the error condition of Spark's
-    error.
+    - If `error` is an `OnlySparkError`: Spark's error.
+    - Otherwise, if `error` has an error condition of delta-spark, or if Spark's error has no error
+      condition: `error`.
+    - Otherwise: a `PredicateError` with the message and the error condition of Spark's error.
 
     Args:
         error: the error that the kernel raised for an expression.
         run: function that runs the operation as a Spark plan.
 
     Raises:
-        AnalysisException: case 1.
-        PredicateError: cases 2 and 3.
+        AnalysisException, PredicateError: Spark's analysis fails, see above.
     """
     if not is_classic(target.spark):
         raise error
@@ -197,7 +195,7 @@ class KernelExpressions:
         return expression
 
     def column(self, name: str) -> str:
-        """Return the name of an assigned column without the target's alias."""
+        """Remove the target's alias from the name of an assigned column, and return the name."""
         alias = self.target.alias
         qualifier, dot, column = name.partition(".")
         if qualifier.count("`") % 2:  # the dot is a part of a name in backticks
@@ -207,7 +205,7 @@ class KernelExpressions:
         return column
 
     def without_alias(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the path of a column in an expression without the target's alias."""
+        """Remove the target's alias from the path of a column, and return the path."""
         alias = self.target.alias
         qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
         return path[1:] if qualified and self.schema.get(path[1]) is not None else path

@@ -111,8 +111,8 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
             true:
 
             - A part of the condition has an operator or function other than comparisons and
-              `isnan`. Parts are the operands of AND, OR and NOT. Parts over columns of other types
-              that don't depend on the time zone are exempt.
+              `isnan`. Parts are the operands of AND, OR and NOT. A part is exempt if it uses no
+              date or timestamp column, and doesn't depend on the time zone.
             - The condition compares a timestamp with a date, a TIMESTAMP_NTZ or a string column.
             - The condition contains an untyped string that looks like a timestamp without time
               zone, and a column that is neither a date nor a timestamp.
@@ -255,7 +255,7 @@ def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bo
 
 
 def has_subquery(condition: str) -> bool:
-    """Whether a condition contains a subquery, which begins with a parenthesis and SELECT."""
+    """Whether a condition contains a subquery: a parenthesis that is followed by SELECT."""
     tokens = list(tokenize(condition))
     return any(a.is_keyword("(") and b.is_keyword("SELECT") for a, b in pairwise(tokens))
 

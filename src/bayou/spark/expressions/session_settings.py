@@ -25,10 +25,9 @@ _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return a setting that affects expressions and that the session has changed.
+    """Return the name of a setting that changes the session's results; None if there is none.
 
-    The result is the setting's name, or None if there is none. The kernel evaluates expressions as
-    Spark does with the default values of its settings.
+    The kernel evaluates expressions as Spark does with the default values of its settings.
     """
     for name, value in _RULES.items():
         if str(spark.conf.get(name, value)).strip().lower() != value:

@@ -294,7 +294,7 @@ def stream_write_request(
 def restored_request_options(
     request: ReadRequest | WriteRequest | StreamWriteRequest,
 ) -> Iterator[None]:
-    """Context manager that finally restores the options of a request's reader or writer.
+    """Context manager that restores the options of a request's reader or writer after its block.
 
     A program can use a reader or writer for several tables. Options that handlers set, such as the
     version or the credentials, are valid for only one table.

@@ -67,7 +67,10 @@ class CatalogTable:
 
     @property
     def type(self) -> str:
-        """`MANAGED`, `EXTERNAL` or `VIEW`; `DROP TABLE` deletes the files of a managed table."""
+        """The table's type: `MANAGED`, `EXTERNAL` or `VIEW`.
+
+        `DROP TABLE` deletes the files of a managed table.
+        """
         return str(self._metadata.tableType().name())
 
     def set_columns(self, schema: str) -> None:

@@ -72,7 +72,7 @@ class CatalystFilter:
 
     @classmethod
     def all_of(cls, expressions: Sequence[JavaObject]) -> list[CatalystFilter]:
-        """Return the filters of a scan, given as Catalyst expressions."""
+        """Create the `CatalystFilter`s of a scan from the scan's Catalyst expressions."""
         if not expressions:
             return []
         attribute_set = java_class(

@@ -105,7 +105,7 @@ def sql_conf(spark: Any) -> SqlConf:
 def file_index_frame(
     spark: Any, index: FileIndex, schema: StructType, options: Mapping[str, str]
 ) -> DataFrame:
-    """Return a DataFrame whose rows Spark's own Parquet scan reads from the files of an index.
+    """Return a DataFrame that reads the Parquet files of an index with Spark's own scan.
 
     Args:
         schema: the columns of the files, and the partition columns.

@@ -40,7 +40,7 @@ _FEW_FILES = 6
 """Maximum number of files for which a py4j call for each file is faster than method handles."""
 
 _UNQUOTED = f"{string.ascii_letters}{string.digits}-._=/:\0".encode()
-"""Bytes that are equal in a path and in its URI. NUL is one of them, because it separates paths."""
+"""Bytes that need no percent-encoding in a URI. NUL is included, because it separates paths."""
 
 
 class _Handles(NamedTuple):
@@ -326,7 +326,7 @@ class JavaFiles:
         return typed
 
     def _getter(self, array: JavaObject, element: JavaObject) -> JavaObject:
-        """Return a method handle that takes an index and returns the array's element there."""
+        """Return a method handle: it takes an index, and returns the element at the index."""
         getter = self._handles.arrayElementGetter(array.getClass()).bindTo(array)
         return getter.asType(self._types.methodType(element, self._java("java.lang.Integer").TYPE))
 

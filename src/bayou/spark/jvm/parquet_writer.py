@@ -147,9 +147,9 @@ class ParquetWrite:
     def _call(self, name: str, function: str, *arguments: JavaObject) -> JavaObject:
         """Return a Scala `Function0` that calls a method of a Scala object with these arguments.
 
-        Spark's `SQLExecution` takes such a function. It passes settings to the tasks, and shows the
-        query in Spark's UI. A function in Python isn't possible: py4j would run it in another
-        thread, which doesn't have these settings.
+        Spark's `SQLExecution` takes such a function. `SQLExecution` passes settings to the tasks,
+        and shows the query in Spark's UI. A function in Python isn't possible: py4j would run it in
+        another thread, which doesn't have these settings.
 
         Args:
             name: qualified name of the Scala object.

@@ -97,7 +97,7 @@ def stream_writer_state(writer: Any) -> WriterState:
 @tested_with("4.2", "4.3")
 @contextmanager
 def restored_options(target: Any) -> Iterator[None]:
-    """Context manager that finally restores the options of a reader or writer."""
+    """Context manager that restores the options of a reader or writer after its block."""
     private = _PrivateFields(target._jreader if hasattr(target, "_jreader") else target._jwrite)
     options = private["extraOptions"]
     try:

@@ -54,7 +54,7 @@ def current_micro_batch(spark: Any) -> MicroBatch | None:
 
 @tested_with("4.3")
 def runs_micro_batch(spark: Any) -> bool:
-    """Whether the plan that the JVM's current thread runs is the plan of a micro-batch.
+    """Whether the JVM's current thread runs the plan of a micro-batch.
 
     False for other plans, such as queries in the function of `foreachBatch`.
     """
@@ -68,12 +68,12 @@ def runs_micro_batch(spark: Any) -> bool:
 
 @tested_with("4.2", "4.3")
 def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str | None]]:
-    """Yield the values of some options for each source of one kind in a streaming DataFrame.
+    """Yield the values of some options for each `source` in a streaming DataFrame.
 
     Must be called before the query starts. The value of an unset option is None.
 
     Args:
-        source: name of the kind of source, such as `delta`. Other sources are skipped.
+        source: name of a data source, such as `delta`. Other sources are skipped.
         names: names of the options.
     """
     for leaf in scala_items(frame._jdf.queryExecution().analyzed().collectLeaves()):

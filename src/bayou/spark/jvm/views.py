@@ -39,7 +39,7 @@ class ViewColumn:
 
     @property
     def keeps_name(self) -> bool:
-        """Whether the column is an unchanged column of the table and has the same name."""
+        """Whether the column shows the table's column of the same name unchanged."""
         return self.source is not None and self.source.lower() == self.name.lower()
 
 
@@ -56,7 +56,7 @@ class ViewPlan:
     """
 
     def __init__(self, view: DataFrame, table: DataFrame) -> None:
-        """Create the plan by a comparison of the plans of a view and of its table.
+        """Determine the operations by comparing the plans of a view and of its table.
 
         Args:
             view: the rows of the view.

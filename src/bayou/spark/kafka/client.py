@@ -45,7 +45,7 @@ class KafkaProperties:
         return self.values["bootstrap.servers"]
 
     def scrub(self, text: str) -> str:
-        """Replace the secrets among these properties by `***` in a text."""
+        """Replace each secret value of these properties in a text by `***`."""
         return without_values(text, (v for k, v in self.values.items() if _SECRET.search(k)))
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ class _ScrubbedLog:
 
 
 class ClientErrors:
-    """Records the errors that a client reports. They explain a later timeout."""
+    """Records the errors that a client reports, so that they can explain a later timeout."""
 
     def __init__(self, properties: KafkaProperties) -> None:
         self._properties = properties
@@ -193,7 +193,7 @@ class ClientErrors:
         """Whether all brokers refuse connections, or none of their host names can be resolved."""
 
     def on_error(self, error: confluent_kafka.KafkaError) -> None:
-        """Record an error; the client calls this method as its `error_cb` when it is polled."""
+        """Record an error. Polling the client calls this method, the client's `error_cb`."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
             self._last = self._properties.scrub(error.str() or name)

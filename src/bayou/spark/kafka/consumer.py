@@ -31,8 +31,8 @@ def read_range(
     """Yield the records of an offset range, in order, as batches of the requested columns.
 
     Offsets can have gaps because of compaction and transaction markers. Therefore a range is
-    complete when the consumer's position reaches the end of the range. The number of records isn't
-    known.
+    complete when the consumer's position reaches the end of the range, regardless of the number of
+    records.
 
     Args:
         schema: the requested columns.

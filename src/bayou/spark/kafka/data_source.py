@@ -68,7 +68,7 @@ class KafkaDataSource(DataSource):
     """The data source `bayou-kafka`: batch and streaming reads of Kafka topics.
 
     The columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestampType`.
-    The option `includeHeaders` adds the column `headers`. `.schema(...)` selects a part of the
+    The option `includeHeaders` adds the column `headers`. `.schema(...)` selects some of the
     columns.
     """
 

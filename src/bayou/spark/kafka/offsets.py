@@ -172,8 +172,9 @@ def limit_offsets(
     """Return the end offset of each partition for a micro-batch of at most `limit` offsets.
 
     The limit is divided among the partitions in proportion to their available offsets. As in
-    Spark's Kafka source, each partition with available offsets advances by at least one offset.
-    Therefore the micro-batch exceeds `limit` if there are more of these partitions than `limit`.
+    Spark's Kafka source, each partition with available offsets advances by at least one offset. The
+    micro-batch therefore exceeds `limit` only if more than `limit` partitions have available
+    offsets.
 
     Args:
         start: the first available offset of each partition in `end`.
@@ -216,7 +217,7 @@ def split_ranges(
 
 
 def divide_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
-    """Divide ranges among at most `count` tasks, so that all tasks have about as many offsets.
+    """Divide ranges among at most `count` tasks with about the same number of offsets each.
 
     Returns:
         The ranges of each task.

@@ -258,7 +258,7 @@ def _timestamps(
 
     Args:
         bound: prefix of the options: `starting` or `ending`.
-        or_latest: the attribute of the result.
+        or_latest: value of the attribute `or_latest` of the result.
     """
     name = f"{bound}Timestamp"
     timestamps: int | Mapping[TopicPartition, int] | None = _get(values, name, _millis)

@@ -210,7 +210,7 @@ class KafkaTasks:
     def of(
         cls, options: Mapping[str, str], ranges: Sequence[OffsetRange], *, tasks: int
     ) -> KafkaTasks:
-        """Divide ranges among tasks, so that all tasks read about as many offsets.
+        """Divide ranges among tasks that read about the same number of offsets each.
 
         Args:
             options: options of the source `bayou-kafka`.

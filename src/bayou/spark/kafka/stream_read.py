@@ -174,7 +174,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the current end offset of each existing partition.
 
-        A partition without an end offset is an error, and isn't omitted. Otherwise
+        A partition without an end offset is an error. If the partition were omitted,
         `Trigger.AvailableNow` would end without the partition's records, and a later batch could
         read the partition from its first record again.
         """

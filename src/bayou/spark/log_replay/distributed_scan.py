@@ -51,9 +51,10 @@ class Replay:
         num_partitions: number of replay tasks. If None, the number depends on the size of the log.
         local_bytes: maximum size of a log that this process replays; ignored if `num_partitions` or
             `frame` is set.
-        window_bytes: maximum total size of the commits after the checkpoint for replay without a
-            shuffle. Each task then gets the log-replay keys (path and deletion vector) of all
-            actions in these commits. For larger commits, a window function reconciles the actions.
+        window_bytes: maximum total size of the commits after the checkpoint for a replay without a
+            shuffle. In such a replay, each task gets the log-replay keys (path and deletion vector)
+            of all actions in these commits. If the commits are larger, a window function reconciles
+            the actions.
         sorted: whether to sort the files by (modificationTime, path).
         frame: a DataFrame whose column `add` contains the live files. If None, the log is replayed.
     """
@@ -125,11 +126,12 @@ class DistributedScan(Scan):
         return f"State Reconstruction {snapshot.path}@{snapshot.version}"
 
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
-        """Return the files to read, in batches. The first Spark job starts with the first batch.
+        """Return the files to read, in batches.
 
-        If the builder's `with_sort_key` was called, files are ordered by (modificationTime, path),
-        where paths are compared as UTF-8 bytes. Otherwise the order is undefined. Closing the
-        iterator cancels running Spark jobs.
+        The first Spark job starts when the first batch is requested. If the builder's
+        `with_sort_key` was called, files are ordered by (modificationTime, path), where paths are
+        compared as UTF-8 bytes. Otherwise the order is undefined. Closing the iterator cancels
+        running Spark jobs.
 
         Raises:
             CorruptTableError, UnsupportedFeatureError: as in `Scan.scan_files`.
@@ -320,7 +322,7 @@ class _ReplayIterator:
         return isinstance(error, CorruptTableError) and frame is None
 
     def _without_executors(self) -> CloseableIterator[ScanFileBatch]:
-        """Replay the log in this process. Unlike tasks, it can skip a corrupt checkpoint."""
+        """Replay the log in this process, which can skip a corrupt checkpoint, unlike tasks."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
 
 

@@ -1,4 +1,4 @@
-"""DataFrames of the live files of a version, unordered or in the order of a stream's start."""
+"""DataFrames of the live files of a version, unordered or in the order of an initial snapshot."""
 
 from __future__ import annotations
 

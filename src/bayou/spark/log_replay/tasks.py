@@ -216,7 +216,7 @@ def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def sort_indexes(keys: pa.RecordBatch) -> Any:
-    """Return the indexes that sort the sort keys that `sort_keys` has returned."""
+    """Return the indexes that put the result of `sort_keys` in ascending order."""
     by = [("modificationTime", "ascending"), ("path", "ascending")]
     return pc.sort_indices(keys, sort_keys=by)
 

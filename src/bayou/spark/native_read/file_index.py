@@ -237,7 +237,7 @@ class FileGroups:
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """Return only some groups.
+        """Return a copy with only some of the groups.
 
         Args:
             groups: the indexes of these groups, in ascending order.

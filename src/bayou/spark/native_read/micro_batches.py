@@ -33,9 +33,9 @@ def micro_batch_snapshot(
     The result is None outside of a micro-batch.
 
     Args:
-        planned: whether Spark only plans the query. In this case, a query in the function of
-            `foreachBatch` counts as a part of the micro-batch. Otherwise the result is None for
-            such a query.
+        planned: whether Spark only plans the query. If true, a query in the function of
+            `foreachBatch` counts as a part of the micro-batch. If false, the result for such a
+            query is None.
     """
     micro_batch = current_micro_batch(spark)
     if micro_batch is None or not (planned or runs_micro_batch(spark)):

@@ -104,10 +104,10 @@ def _quoted(names: Any) -> list[str]:
 _FIELD_ID = "parquet.field.id"
 _FIELD_ID_CONF = "spark.sql.parquet.fieldId.read.enabled"
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
-"""Options of Spark's Parquet reader, so that it doesn't rebase dates and timestamps.
+"""With these options, Spark's Parquet reader doesn't rebase dates and timestamps.
 
-Without these options, the session's rebase modes would apply to files that Spark didn't write. The
-kernel doesn't rebase these files either.
+Without them, the session's rebase modes would apply to files that Spark didn't write. The kernel
+doesn't rebase these files either.
 """
 
 _EXISTING_DEFAULT = "EXISTS_DEFAULT"

@@ -25,7 +25,7 @@ _CREDENTIALS = {
     "abfss": ("AZURE_", "fs.azure.account."),
     "gs": ("GOOGLE_", "fs.gs.auth."),
 }
-"""Prefixes of names of credentials, by URI scheme: (environment variables, Hadoop's settings).
+"""Name prefixes of credentials, by URI scheme: (environment variables, Hadoop's settings).
 
 Hadoop ignores these environment variables.
 """

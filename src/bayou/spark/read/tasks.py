@@ -30,7 +30,7 @@ from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import scan_batch
 
 MAX_TASK_BYTES = 128 * 1024 * 1024
-"""Approximate maximum number of bytes of a task, as Spark's default of `maxPartitionBytes`."""
+"""Approximate maximum size of a task; the default of `spark.sql.files.maxPartitionBytes`."""
 
 MIN_TASK_BYTES = 4 * 1024 * 1024
 """Minimum number of bytes of a task."""

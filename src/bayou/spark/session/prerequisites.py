@@ -1,7 +1,7 @@
 """Checks of the Java and PySpark versions.
 
-Importing this module checks the PySpark version. `bayou.spark` imports it first, because other
-modules of the package can't be imported with an old PySpark.
+Importing this module checks the PySpark version. `bayou.spark` imports this module first, because
+other modules of the package can't be imported with an old PySpark.
 """
 
 from __future__ import annotations

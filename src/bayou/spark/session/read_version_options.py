@@ -8,7 +8,10 @@ DataFrame reads.
 from __future__ import annotations
 
 LOADED_VERSION = "bayou.loadedversion"
-"""Name of the option that contains the table's path and version; empty for time travel."""
+"""Name of the option that contains the table's path and version.
+
+The option's value is empty for a read with time travel.
+"""
 
 WHOLE_TABLE = "bayou.wholetable"
 """Name of the option that contains the table's id, path and version.
