@@ -69,8 +69,8 @@ def merge_by_spark(
     """Merge a DataFrame's rows into a table, and commit.
 
     Args:
-        snapshot: the version to merge into. If the source or a subquery reads a later version of
-            the table, the rows are merged into that version instead.
+        snapshot: the version to merge into. If the source or a subquery reads another version of
+            the table, the rows are merged into that version instead (see `snapshot_read`).
         started: start of the MERGE, from `time.perf_counter`.
     """
     return run_at_version_read(

@@ -129,7 +129,7 @@ def user_columns(rows: Any) -> Any:
 
 
 class _OtherVersionReadError(Exception):
-    """An operation's subqueries read another version of the table than the operation changes."""
+    """Raised if an operation must be based on another version of the table; see `snapshot_read`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.version)
@@ -137,13 +137,13 @@ class _OtherVersionReadError(Exception):
 
 
 def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) -> ResultT:
-    """Run an operation on the same version of the table that its subqueries read.
+    """Run an operation on the oldest version of the table that its subqueries read.
 
     Args:
         snapshot: the version for the first attempt.
         run: function that runs the operation on a version. The function must call
             `check_version_read` before it changes rows. If this check fails, `run` is called again
-            with the version that the subqueries have read.
+            with the oldest version that the subqueries have read.
 
     Raises:
         CommitConflictError: in every attempt, the subqueries read another version than the
@@ -166,10 +166,10 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
 
 
 def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
-    """Check that all DataFrames of an operation read the version `snapshot` of the table.
+    """Check that `snapshot` is the oldest version of the table that an operation's DataFrames read.
 
-    If a DataFrame reads another version, an internal error is raised, which `run_at_version_read`
-    handles.
+    The check passes if no DataFrame reads the table. If it fails, an internal error is raised,
+    which `run_at_version_read` handles.
     """
     read = snapshot_read(target.engine, snapshot, *frames)
     if read is not snapshot:
