@@ -13,7 +13,7 @@ HIDDEN = "***"
 """Text that replaces a secret."""
 
 _MIN_SECRET_LENGTH = 4
-"""Minimum length of a masked value of `secrets`. Masking shorter values would garble the text."""
+"""Minimum length of a secret that `without_secrets` masks. Shorter ones would garble the text."""
 
 _LONG_SECRET_LENGTH = 12
 """Minimum length of a secret that is also masked inside words; shorter ones may be common words."""

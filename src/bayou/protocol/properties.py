@@ -297,7 +297,7 @@ class TableProperties:
     def write_stats_as_struct(self) -> bool:
         """Whether checkpoints contain `add.stats_parsed`.
 
-        If the property isn't set, this is True if checkpoints don't contain `add.stats`.
+        If the property isn't set, the value is the opposite of `write_stats_as_json`.
         """
         if CHECKPOINT_STATS_AS_STRUCT.key in self.configuration:
             return CHECKPOINT_STATS_AS_STRUCT.read(self.configuration)
@@ -305,7 +305,7 @@ class TableProperties:
 
     @property
     def data_skipping_column_count(self) -> int:
-        """Number of leaf columns with statistics, from the first column on; -1 for all."""
+        """Number of leaf columns, from the first, for which writers collect stats; -1 for all."""
         return SKIPPING_COLUMN_COUNT.read(self.configuration)
 
     @property
@@ -436,7 +436,7 @@ class Redirect:
 
     @property
     def is_ready(self) -> bool:
-        """Whether queries must use the destination of the redirect instead of this table.
+        """Whether the table can't be read, because queries must use the destination instead.
 
         True if the state is `REDIRECT-READY`, or if the property is malformed.
         """

@@ -154,7 +154,10 @@ def set_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def byte_size(string: str) -> int | None:
-    """Parse a number of bytes, such as `134217728` or `128mb`."""
+    """Parse a number of bytes, such as `134217728` or `128mb`.
+
+    The return type includes None for properties whose default is None.
+    """
     match = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)i?b?\s*", string.lower())
     if match is None or int(match[1]) == 0:
         raise ValueError("expected a size such as 134217728 or 128mb")

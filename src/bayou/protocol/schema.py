@@ -245,8 +245,8 @@ def nested_types(
     """Yield (path, type, field) for each type nested at any depth in `data_type`, parents first.
 
     Each path starts with the argument `path`. Its other elements are the names of struct fields,
-    `element` for array elements, and `key` and `value` for map entries. The item `field` is None
-    for array elements, map keys and map values.
+    `element` for array elements, and `key` and `value` for map entries. For array elements, map
+    keys and map values, the field is None.
     """
     children: list[tuple[str, DataType, StructField | None]] = []
     match data_type:

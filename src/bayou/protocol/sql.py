@@ -47,8 +47,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A token of SQL text.
 
     Attributes:
-        text: the text of the token. A quoted name is without its backticks. A string is without its
-            quotes, and its escapes are replaced.
+        text: the token's text, without backticks or quotes. Escapes in strings are replaced.
         kind: `word`, `quoted` (a name in backticks), `string`, `binary` (`X'00ff'`), `number` (with
             its suffix), `sign`, or `open` (the start of an unclosed quote or comment).
     """

@@ -33,9 +33,9 @@ TYPE_CHANGES_KEY = "delta.typeChanges"
 class AutomaticWidening(StrEnum):
     """The type changes that schema evolution may make in a table with type widening.
 
-    ALWAYS permits every type change of type widening. SAME_FAMILY_TYPE permits all of them except
-    changes from an integer type to decimal or double. NEVER permits none of them. ALTER TABLE isn't
-    limited by these values: it permits every type change of type widening.
+    ALWAYS permits every type change that type widening supports. SAME_FAMILY_TYPE permits all
+    except changes from an integer type to decimal or double. With NEVER, types don't change.
+    ALTER TABLE always permits every type change that type widening supports.
     """
 
     ALWAYS = "always"
@@ -136,7 +136,8 @@ def with_type_changes(
     """Return the schema `after` with `delta.typeChanges` for the type changes since `before`.
 
     Args:
-        table_version: version of the commit if the table has `typeWidening-preview`, else None.
+        table_version: version of the commit. Only `typeWidening-preview` records this version; for
+            other tables, it is None.
     """
     fields: list[StructField] = []
     for field in after:

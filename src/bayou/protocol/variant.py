@@ -26,7 +26,7 @@ from uuid import UUID
 
 
 class VariantError(ValueError):
-    """Bytes that aren't a variant, or a shredded variant that violates the specification."""
+    """Data that isn't a valid variant, or that can't be stored as a variant."""
 
 
 NULL = b"\x00"
