@@ -58,7 +58,10 @@ from bayou.spark.write.self_reads import rows_read
 _CHECKPOINT_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
 _MAX_ATTEMPTS = 4
-"""Maximum number of attempts. A MERGE is retried if an executor dies and a checkpoint is lost."""
+"""Maximum number of attempts of a MERGE.
+
+A MERGE is retried if an executor dies and rows stored with `DataFrame.localCheckpoint` are lost.
+"""
 _PRESENT = f"{INTERNAL}source"
 _VALUE = f"{INTERNAL}value_"
 
@@ -119,8 +122,8 @@ def merge_deterministic_source(
         target: a table in a classic session.
         source: a DataFrame that has the same rows each time Spark computes it.
         definition: the MERGE, with conditions and values as SQL strings.
-        transaction_ids: versions of transaction identifiers by application id. The commit sets
-            them.
+        transaction_ids: versions of the transaction identifiers that the commit sets, by
+            application id.
         counter: application id of another transaction identifier. The commit increases the version
             of this identifier by 1.
     """
@@ -497,5 +500,5 @@ class _Plan:
 
 
 def _has_hash(data_type: DataType) -> bool:
-    """Whether Spark can hash values of a type: it neither is nor contains a map or variant."""
+    """Whether Spark can hash a type's values; false if the type is or contains a map or variant."""
     return not contains_type(data_type, lambda t: isinstance(t, MapType) or t == VARIANT)
