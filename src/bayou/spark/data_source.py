@@ -28,9 +28,9 @@ from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
 _PARTIAL_READS = ("filter", "versionasof", "timestampasof", "readchangefeed", "readchangedata")
 """Read options, in lower case, that select some of a table's rows, or an earlier version.
 
-A write with one of these options is an error. The reason is an INSERT into a view whose rows were
-read with such an option: Spark passes the option to the writer. INSERT OVERWRITE would delete rows
-that the view doesn't show.
+A write with one of these options is an error. If an INSERT writes to a view that was read with such
+an option, Spark passes the option to the writer. INSERT OVERWRITE would then delete rows that the
+view doesn't show.
 """
 
 

@@ -112,8 +112,8 @@ class MergeRequest:
     def with_default_aliases(self, target: StructType, source: StructType) -> MergeRequest:
         """Return a copy whose default aliases differ from all column names.
 
-        If the user has set no alias, `source.a` then means the field `a` of a column `source`, as
-        in Spark.
+        With these aliases, `source.a` means the field `a` of a column `source`, as in Spark. An
+        alias that the user has set takes precedence.
         """
         used = [*target.names, *source.names, self.target_alias or "", self.source_alias or ""]
         of_target, of_source = self.default_aliases
@@ -145,7 +145,7 @@ class MergeRequest:
         )
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
-        """Whether kernel and session give the same results for all conditions and values."""
+        """Whether the kernel evaluates all conditions and values as Spark does in this session."""
         if row_operation_policy(spark) != "ANSI":
             return False
         if any(has_structs(field.data_type) for field in target) and not structs_by_name(spark):

@@ -7,7 +7,8 @@ the batches that are already committed remain.
 
 Z-order and clustering on executors have three steps:
 
-1. Tasks read samples of the clustering columns, which determine ranges of the space-filling curve.
+1. Tasks read samples of the clustering columns. The driver uses the samples to divide the
+   space-filling curve into ranges.
 2. Tasks assign each row to one of the ranges, and shuffle the rows as Arrow batches.
 3. One task for each new file sorts the rows of the file's ranges, and writes the file.
 """
@@ -357,7 +358,7 @@ class OptimizeCommands:
         return self.table.latest_snapshot(self.engine)
 
     def _condition(self, state: Snapshot, where: Predicate | str | None) -> Predicate | str | None:
-        """Replace the functions of the current date and time in a condition by literals.
+        """Replace functions such as `current_date` in a condition by literals.
 
         Timestamps without a time zone get the time zone `time_zone`.
         """

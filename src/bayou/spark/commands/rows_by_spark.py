@@ -54,7 +54,7 @@ _MAX_VERSIONS = 5
 
 FILE, POSITION, ACTION = f"{INTERNAL}file", f"{INTERNAL}position", f"{INTERNAL}action"
 NEW_ROWS = "~"
-"""Prefix of the column `FILE` in new rows; a number follows. It sorts after all file paths."""
+"""Prefix of the column `FILE` in new rows; a number follows. New rows sort after other rows."""
 
 SOURCE_ROWS = "bayou_source_rows"
 """Name of the observation (`DataFrame.observe`) that counts the source rows of a merge."""
@@ -168,8 +168,8 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
 def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
     """Check that `snapshot` is the oldest version of the table that an operation's DataFrames read.
 
-    The check passes if no DataFrame reads the table. If it fails, an internal error is raised,
-    which `run_at_version_read` handles.
+    The check passes if no DataFrame reads the table. If the check fails, an internal error is
+    raised, which `run_at_version_read` handles.
     """
     read = snapshot_read(target.engine, snapshot, *frames)
     if read is not snapshot:

@@ -119,7 +119,7 @@ class _InventoryTask:
 
 
 def _other_uris(root: str, location: str) -> list[str]:
-    """Return other URIs of a table's folder in inventories, such as `s3a:` for `s3:`."""
+    """Return other URIs that inventories use for a table's folder, such as `s3a:` for `s3:`."""
     if root.startswith("/"):
         return [f"file:{root}", f"file://{root}"]
     uris = [location]
