@@ -33,7 +33,7 @@ DEFAULT_CONDITIONS: dict[type[BayouError], str] = {
     errors.ProtocolChangedError: "DELTA_PROTOCOL_CHANGED",
     errors.CommitConflictError: "DELTA_CONCURRENT_WRITE",
 }
-"""Default error conditions by class; used if neither `facts` nor the message has a condition."""
+"""Default error condition of each class, for errors that don't contain an error condition."""
 
 CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "AMBIGUOUS_REFERENCE": ("42704", "analysis"),

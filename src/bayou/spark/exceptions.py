@@ -131,8 +131,7 @@ class ConcurrentTransactionException(
 def spark_exception(error: BayouError) -> BayouError:
     """Convert an error to the exception that delta-spark raises in the same situation.
 
-    An error that has no counterpart in delta-spark is returned unchanged. An error that is already
-    such an exception is returned unchanged, too.
+    An error that has no counterpart in delta-spark, or is already converted, is returned unchanged.
     """
     if isinstance(error, DeltaThrowable):
         return error
@@ -146,7 +145,7 @@ def spark_exception(error: BayouError) -> BayouError:
 
 
 def names_condition(error: BayouError) -> bool:
-    """Whether an error has one of delta-spark's error conditions."""
+    """Whether an error corresponds to one of delta-spark's error conditions."""
     return _condition(error) is not None
 
 

@@ -313,7 +313,7 @@ class DeltaTable:
     def reorg(self) -> DeltaReorgBuilder:
         """Start REORG TABLE: select partitions with `where`, then call `executePurge`.
 
-        To upgrade UniForm, call `executeUpgradeUniform` without `where`.
+        To enable Iceberg metadata (UniForm), call `executeUpgradeUniform` without `where`.
         """
         return DeltaReorgBuilder(self._target)
 

@@ -221,9 +221,9 @@ class DeltaTableBuilder(Generic[TableT]):
         create_table(target.engine, target.table, definition, mode, engine_info=SPARK_ENGINE_INFO)
 
     def _complete(self, target: TargetTable, *, is_managed: bool) -> TableDefinition:
-        """Return the definition of `target`.
+        """Return the builder's definition, completed with `is_managed`.
 
-        A new table also gets the session's default table properties.
+        For a new table, the session's default table properties are added.
         """
         defaults: dict[str, str] = {}
         if not target.exists():
