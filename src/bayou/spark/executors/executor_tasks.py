@@ -1,4 +1,4 @@
-"""Operations on executors: a Spark job, whose tasks write files that the driver commits.
+"""Operations that run as a Spark job: tasks write files, and the driver commits the files.
 
 A task returns its error as a result. If a task raised its error, Spark would kill the other tasks
 of the job, and the driver couldn't know which files they have written. With a returned error, the
@@ -34,8 +34,8 @@ _DONE, _FAILED = b"+", b"-"
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task; return the function's result or error, encoded.
 
-    A transient error, such as an unreachable store, is raised, so that Spark retries the task. In
-    the last attempt of a task, a transient error is returned. All other errors are always returned.
+    A transient error, such as an unreachable store, is raised in all attempts except the last one,
+    so that Spark retries the task. All other errors are returned.
 
     Args:
         run: the function. If it fails, it deletes the files that it has written, and raises an
@@ -114,7 +114,7 @@ InputT = TypeVar("InputT")
 
 
 def number_of_tasks(spark: Any) -> int:
-    """Return the number of tasks for a job that uses all cores of the cluster (two per core)."""
+    """Return the number of tasks for a job on the whole cluster: two tasks for each core."""
     return max(1, int(spark.sparkContext.defaultParallelism)) * _TASKS_PER_CORE
 
 

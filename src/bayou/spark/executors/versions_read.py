@@ -58,7 +58,7 @@ def versions_read(table: str) -> frozenset[int]:
 
 
 def _query_folder() -> Path | None:
-    """Return the path prefix of the current query's files.
+    """Return the common prefix of the paths of the current query's files.
 
     The result is None if no query runs in this process.
     """

@@ -137,7 +137,7 @@ def _parsed_column(text: str) -> Column | None:
 
 
 def _in_zone(literal: Literal, time_zone: str) -> Literal:
-    """Convert a timestamp literal that is in `time_zone`, but was parsed as UTC, to UTC."""
+    """Correct a timestamp literal in `time_zone` that was parsed as if its time zone were UTC."""
     value = literal.value
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         return literal

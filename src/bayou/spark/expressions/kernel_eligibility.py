@@ -42,12 +42,11 @@ def fall_back_to_spark(
 
     Under Spark Connect, `error` is raised, because a Spark plan needs a classic session.
 
-    If Spark's analysis fails, this error is raised:
+    If Spark's analysis fails, the first of these errors that applies is raised:
 
-    - If `error` is an `OnlySparkError`: Spark's error.
-    - Otherwise, if `error` has an error condition of delta-spark, or if Spark's error has no error
-      condition: `error`.
-    - Otherwise: a `PredicateError` with the message and the error condition of Spark's error.
+    - Spark's error, if `error` is an `OnlySparkError`.
+    - `error`, if it has an error condition of delta-spark, or if Spark's error has no condition.
+    - A `PredicateError` with the message and the error condition of Spark's error.
 
     Args:
         error: the error that the kernel raised for an expression.

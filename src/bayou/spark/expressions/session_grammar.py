@@ -66,7 +66,7 @@ def has_raw_strings(spark: Any, text: str) -> bool:
 
 
 def with_current_time(spark: Any, text: str, columns: Collection[str]) -> str:
-    """Replace the functions of the current date and time in SQL by literals.
+    """Replace functions such as `current_date` in SQL by literals.
 
     Args:
         columns: names of columns. If one of them is `current_date` or `current_timestamp`, this
