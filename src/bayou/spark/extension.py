@@ -53,7 +53,7 @@ _ADDED_REDACTION = (
     rf"|(?<![\w.-])--?[\w.-]{{0,100}}{_CREDENTIAL}[\w.-]{{0,100}}\s"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
-"""Regular expression that matches secret options that `spark.redaction.regex` doesn't match.
+"""Regular expression that matches secret options that Spark's default expression doesn't match.
 
 The expression keeps Spark from writing these options to plans and event logs. Spark redacts an
 option if the option's name or value matches. Therefore the expression contains no word that is

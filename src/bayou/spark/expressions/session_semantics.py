@@ -236,7 +236,7 @@ _ANSI_INDEPENDENT = (
     StartsWith,
     Like,
 )
-"""Expressions that don't depend on ANSI mode if all operands of a comparison have one type."""
+"""Expressions that don't depend on ANSI mode if the operands of each comparison have one type."""
 
 _SPECIAL_COMPARISON = re.compile(
     r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE

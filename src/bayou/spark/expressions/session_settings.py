@@ -25,9 +25,9 @@ _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return the name of a setting that changes the session's results; None if there is none.
+    """Return the name of a setting whose value the kernel doesn't support; None if there is none.
 
-    The kernel evaluates expressions as Spark does with the default values of its settings.
+    With such a value, Spark and the kernel can evaluate an expression to different results.
     """
     for name, value in _RULES.items():
         if str(spark.conf.get(name, value)).strip().lower() != value:

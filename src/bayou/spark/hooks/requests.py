@@ -33,8 +33,8 @@ class ReadRequest:
     Attributes:
         reader: Spark's reader. Options that a handler sets on the reader apply only to this call.
         format: the format, in lower case.
-        paths: the argument of `load`. If `load` has no argument, the option `path`, or an empty
-            tuple if this option isn't set.
+        paths: the argument of `load`, or the option `path` if `load` has no argument. Empty if
+            neither is set.
         options: the options in the user's spelling, without `path`. If names differ only in case,
             the last one is used.
         proceed: function that calls Spark's own method.
@@ -102,8 +102,8 @@ class WriteRequest:
 
     Attributes:
         format: the format, in lower case. If none was set, the session's default format.
-        path: the argument of `save`. If `save` has no argument, the option `path`, or None if this
-            option isn't set.
+        path: the argument of `save`, or the option `path` if `save` has no argument. None if
+            neither is set.
         table: the table name; None for `save`.
         options: the options in the user's spelling, without `path`.
         mode: `append`, `overwrite`, `error` (the default) or `ignore`.
@@ -165,8 +165,8 @@ class StreamWriteRequest:
         writer: Spark's writer. Options that a handler sets on the writer apply only to this call.
         df: the streaming DataFrame; None with Connect.
         format: the format, in lower case; `foreachbatch` if `foreachBatch` was called.
-        path: the argument of `start`. If `start` has no argument, the option `path`, or None if
-            this option isn't set. Always None for `toTable`.
+        path: the argument of `start`, or the option `path` if `start` has no argument. None if
+            neither is set, and for `toTable`.
         table: the table name; None for `start`.
         options: the options in the user's spelling, without `path`.
         output_mode: `append`, `complete` or `update`.
