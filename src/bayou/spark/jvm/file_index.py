@@ -1,8 +1,8 @@
 """Spark's `FileIndex` in Python, and the DataFrame that scans its files.
 
-Catalyst calls the index when it plans a query, and passes the query's filters. The index must apply
-filters on partition columns exactly, because Spark doesn't apply these filters to the rows. All
-other filters are used only to skip files, because Spark applies them to the rows.
+Catalyst calls the index when it plans a query, and passes the query's filters. Spark doesn't apply
+filters on partition columns to the rows, so this module applies these filters exactly. All other
+filters are used only to skip files, because Spark applies them to the rows.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class FileIndex(Protocol):
     ) -> tuple[pa.RecordBatch, FilesByPartition]:
         """Return the files that can contain a row for which all filters are true.
 
-        The result may also contain other files, because the caller and Spark apply the filters
-        again.
+        The result may also contain other files. The caller applies the filters on partition columns
+        again, and Spark applies all other filters to the rows.
 
         Returns:
             A batch with the columns `path`, `size` and `modification_time`, and the groups of its

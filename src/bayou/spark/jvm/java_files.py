@@ -320,13 +320,17 @@ class JavaFiles:
         return self._array(self._java("java.lang.Object"), *items)
 
     def _typed(self, array: JavaObject, element: JavaObject, length: int) -> JavaObject:
-        """Copy an `Object[]` to an array with another element type."""
+        """Copy an `Object[]` to an array whose elements have the class `element`."""
         typed = self._new_array(element, length)
         self._java("java.lang.System").arraycopy(array, 0, typed, 0, length)
         return typed
 
     def _getter(self, array: JavaObject, element: JavaObject) -> JavaObject:
-        """Return a method handle: it takes an index, and returns the element at the index."""
+        """Return a method handle that takes an index and returns the array's element at the index.
+
+        Args:
+            element: the `Class` of the elements.
+        """
         getter = self._handles.arrayElementGetter(array.getClass()).bindTo(array)
         return getter.asType(self._types.methodType(element, self._java("java.lang.Integer").TYPE))
 

@@ -56,7 +56,7 @@ class WriterState:
 
 @tested_with("4.2", "4.3")
 def reader_state(reader: Any) -> ReaderState:
-    """The state of a `DataFrameReader` or `DataStreamReader`."""
+    """The settings of a `DataFrameReader` or `DataStreamReader`."""
     private = _PrivateFields(reader._jreader)
     schema = private["userSpecifiedSchema"]
     return ReaderState(
@@ -68,7 +68,7 @@ def reader_state(reader: Any) -> ReaderState:
 
 @tested_with("4.2", "4.3")
 def writer_state(writer: Any) -> WriterState:
-    """The state of a `DataFrameWriter`."""
+    """The settings of a `DataFrameWriter`."""
     private = _PrivateFields(writer._jwrite)
     return WriterState(
         source=private["source"],
@@ -83,7 +83,7 @@ def writer_state(writer: Any) -> WriterState:
 
 @tested_with("4.2", "4.3")
 def stream_writer_state(writer: Any) -> WriterState:
-    """The state of a `DataStreamWriter`."""
+    """The settings of a `DataStreamWriter`."""
     private = _PrivateFields(writer._jwrite)
     return WriterState(
         source=private["source"],
