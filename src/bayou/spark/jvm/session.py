@@ -31,10 +31,10 @@ _EXIT_TIMEOUT = 5.0
 @tested_with("4.3")
 @contextmanager
 def ending_java_if_interrupted() -> Iterator[None]:
-    """Context manager that ends the JVM if its start fails or is interrupted, such as by Ctrl+C.
+    """Context manager that ends the JVM if its start fails or is interrupted by Ctrl+C.
 
-    PySpark doesn't end the JVM in this case. It removes the folder in which the JVM wants to report
-    its port. The JVM would outlive this process, and keep the process's stdout open.
+    PySpark doesn't end the JVM in this case. The JVM would outlive this process, and keep the
+    process's stdout open.
     """
     try:
         yield

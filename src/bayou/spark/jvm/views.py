@@ -30,7 +30,7 @@ class ViewColumn:
     """A column of a view.
 
     Attributes:
-        source: name of the table's column if the view's column shows its values unchanged. None for
+        source: name of the table's column whose values the view's column shows unchanged. None for
             a computed column.
     """
 
@@ -50,8 +50,8 @@ class ViewPlan:
     Attributes:
         columns: the view's columns.
         table_columns: the types of the table's columns as SQL, by name.
-        operations: names of Catalyst's classes of the operations that aren't projections, such as
-            `Filter`.
+        operations: names of Catalyst's plan classes, such as `Filter`, for all operations that
+            aren't projections.
         is_deterministic: whether all computed columns are deterministic.
     """
 

@@ -190,10 +190,10 @@ class ClientErrors:
         self._last = ""
         self._permanent: str | None = None
         self.refused = False
-        """Whether all brokers refuse connections, or none of their host names can be resolved."""
+        """Whether all brokers refuse connections, or have host names that can't be resolved."""
 
     def on_error(self, error: confluent_kafka.KafkaError) -> None:
-        """Record an error. Polling the client calls this method, the client's `error_cb`."""
+        """Record an error; called as the client's `error_cb` when the client is polled."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
             self._last = self._properties.scrub(error.str() or name)
