@@ -177,7 +177,7 @@ def limit_offsets(
     offsets.
 
     Args:
-        start: the first available offset of each partition in `end`.
+        start: the first available offset of each partition.
         end: the end of the available offsets of each partition.
     """
     sizes = {partition: max(0, end[partition] - start[partition]) for partition in end}

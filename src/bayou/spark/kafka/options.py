@@ -42,7 +42,7 @@ Position: TypeAlias = (
 )
 """The start or end of a read.
 
-A mapping contains the offset of each partition. In it, -2 means earliest, and -1 means latest.
+A mapping contains the offset of each partition, where -2 means earliest and -1 means latest.
 """
 
 

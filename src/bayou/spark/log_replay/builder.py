@@ -36,9 +36,9 @@ class DistributedScanBuilder:
     Attributes:
         spark: a session, classic or Connect.
         num_partitions: number of tasks that replay the log. If None, the setting
-            `bayou.replay.numPartitions` is used. If one of them is set, Spark's executors always
-            replay the log. If neither is set, the number depends on the size of the log, and this
-            process replays a small log.
+            `bayou.replay.numPartitions` is used. With this argument or setting, Spark's executors
+            always replay the log. With neither, the number depends on the size of the log, and
+            this process replays a small log.
         frame: a DataFrame whose column `add` contains the live files, such as the result of
             `state_reconstruction`. The scan then returns these files in the DataFrame's order, and
             doesn't replay the log. Rows whose `add` is null are skipped. If None, the log is

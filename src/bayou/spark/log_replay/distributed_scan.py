@@ -317,12 +317,12 @@ class _ReplayIterator:
         return (ScanFileBatch(decode_batch(row.batch)) for row in _rows(batches))
 
     def _can_be_repeated(self, error: Exception) -> bool:
-        """Whether a replay in this process can succeed after a task has failed with this error."""
+        """Whether a replay in this process may succeed although a task failed with this error."""
         frame = self._scan._replay.frame  # noqa: SLF001
         return isinstance(error, CorruptTableError) and frame is None
 
     def _without_executors(self) -> CloseableIterator[ScanFileBatch]:
-        """Replay the log in this process, which can skip a corrupt checkpoint, unlike tasks."""
+        """Replay the log in this process, because tasks can't skip a corrupt checkpoint."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
 
 

@@ -1,4 +1,4 @@
-"""DataFrames of the live files of a version, unordered or in the order of an initial snapshot."""
+"""DataFrames of a version's live files, unordered or as sorted in a stream's initial snapshot."""
 
 from __future__ import annotations
 

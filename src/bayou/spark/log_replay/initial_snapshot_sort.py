@@ -1,4 +1,4 @@
-"""Sorts the files of a large initial snapshot with Spark jobs, on request of the stream.
+"""Sorts the files of a large initial snapshot with Spark jobs, when a stream requests it.
 
 Spark plans a stream of a Python data source in a separate process without a session. This planning
 process shares a folder with the driver's process. The stream writes a request to the folder. The
