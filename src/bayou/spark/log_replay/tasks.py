@@ -94,7 +94,7 @@ class FileTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceTasks(FileTasks):
-    """Tasks that replay slices of a log.
+    """Tasks that replay slices of a log. A slice can be replayed without the rest of the log.
 
     The input rows are the indexes of tasks in `tasks`.
 
@@ -321,7 +321,7 @@ def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks:
 
     A window function selects the newest action for each log-replay key (path and deletion vector).
     If the newest version has several actions for a key, an action with `dataChange` is preferred.
-    If the selected action is an `add`, it is a live file.
+    If the selected action is an `add`, the file is live.
 
     The filter of the scan isn't applied to the actions. The filter could remove the newest of
     several `add` actions for a key, and the window function would then select an older one.

@@ -145,8 +145,8 @@ def _record_version(request: ReadRequest) -> None:
     """Record the table's latest version in the option `LOADED_VERSION` of a read.
 
     If the rows of this read are written to the same table, the recorded version is the read version
-    of the write. The Python data source opens the table later, and can read a newer version than
-    the recorded one.
+    of the write. The Python data source opens the table later. It may then read a newer version
+    than the recorded one.
     """
     spark, path = request.spark, request.paths[0]
     try:
