@@ -127,9 +127,12 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
 
 
 def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
-    """Move a version or timestamp at the end of the path, such as `@v12`, to its own attribute.
+    """Move a version or timestamp from the end of the path, such as `@v12`, to its attribute.
 
-    If a table exists at the unchanged path, the options are returned unchanged.
+    If a table exists at the whole path, the options are returned unchanged.
+
+    Raises:
+        ArgumentError: both the path and an option specify a version or timestamp.
     """
     path_version = path_travel(options.path)
     if path_version is None or Table.for_path(engine, options.path).exists(engine):

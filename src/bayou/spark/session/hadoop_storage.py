@@ -2,8 +2,8 @@
 
 Users set them for `hadoop-aws`, `hadoop-azure` and `gcs-connector` in one of these places: as
 `spark.hadoop.fs.s3a.*` in the session's conf, in `core-site.xml`, or in the Hadoop configuration of
-the Spark context. A setting can apply to all buckets or accounts. It can also apply to one bucket
-(`fs.s3a.bucket.<name>.*`) or one account (`fs.azure.account.key.<host>`). A Spark Connect client
+the Spark context. A setting applies to all buckets or accounts, unless its name contains a bucket
+(`fs.s3a.bucket.<name>.*`) or an account (`fs.azure.account.key.<host>`). A Spark Connect client
 can read only the session's conf.
 """
 
