@@ -116,7 +116,7 @@ def _merge(
 def _with_table_name(
     request: MergeRequest, source: Any, schemas: Sequence[StructType]
 ) -> MergeRequest:
-    """Set the source alias to the source table's name if a struct column has the same name.
+    """Use the source table's name as the source alias if a struct column has the table's name.
 
     As in Spark, `s.a` is then the column `a` of the table `s`, not the field `a` of the column `s`.
     """

@@ -172,7 +172,7 @@ def _are_names_unique(fields: Sequence[T.StructField]) -> bool:
 
 
 def _can_run_unlimited(mapped: Any) -> bool:
-    """Whether a job may run without Spark's check, and a second time if there are large rows.
+    """Whether a job may run without Spark's check, and may be repeated if there are large rows.
 
     Two conditions have to be met. First, the job sends rows to Python workers only in its last
     operation, `mapInArrow`, because the limits of a job apply to all its batches. Second, the user

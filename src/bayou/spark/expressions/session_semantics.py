@@ -111,8 +111,8 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
             true:
 
             - A part of the condition has an operator or function other than comparisons and
-              `isnan`. Parts are the operands of AND, OR and NOT. A part is exempt if it uses no
-              date or timestamp column, and doesn't depend on the time zone.
+              `isnan`. Parts are the operands of AND, OR and NOT. A part is exempt if it
+              doesn't depend on the time zone, and uses columns but no date or timestamp column.
             - The condition compares a timestamp with a date, a TIMESTAMP_NTZ or a string column.
             - The condition contains an untyped string that looks like a timestamp without time
               zone, and a column that is neither a date nor a timestamp.
@@ -160,7 +160,10 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
 
 
 def _compares_times(condition: Expression, schema: StructType) -> bool:
-    """Whether each part that may depend on the time zone contains only comparisons."""
+    """Whether the parts of a condition that may depend on the time zone are only comparisons.
+
+    The parts are the operands of AND, OR and NOT. `isnan` counts as a comparison.
+    """
     if isinstance(condition, And | Or | Not):
         return all(_compares_times(operand, schema) for operand in operands_of(condition))
     if _all(condition, lambda e: isinstance(e, _COMPARISONS) or is_nan_test(e)):

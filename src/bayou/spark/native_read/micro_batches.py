@@ -74,7 +74,7 @@ def check_readable(loaded: Snapshot, latest: Snapshot) -> None:
 
 
 def deletion_vector_error(loaded: Snapshot, latest: Snapshot) -> SchemaError:
-    """Return the error for a version with deletion vectors if the plan doesn't support them."""
+    """Return the error for a plan that can't read the deletion vectors of the version `latest`."""
     return SchemaError(
         f"Table {latest.path}: the streaming query can't read version {latest.version}, because "
         "deletion vectors were enabled after the table was loaded at version "
