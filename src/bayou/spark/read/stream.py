@@ -1,7 +1,7 @@
 """Streaming reads of a Delta table: `DeltaStreamReader`, which wraps a `TableStream`.
 
-The reader exists in one Python process while the query runs. Tasks don't get the reader: it is
-pickled as a `StreamTask`. All other inputs of a task are in its partition.
+The reader exists in one Python process while the query runs. Tasks get a `StreamTask` instead of
+the reader, and a partition that contains all other inputs of the task.
 """
 
 from __future__ import annotations

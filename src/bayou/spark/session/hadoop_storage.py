@@ -49,7 +49,7 @@ _ANY_CREDENTIALS = frozenset(
 def with_session_storage(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the options of a read or write, and the session's settings for the path's store.
+    """Add the session's settings for a path's store to the options of a read or write.
 
     Names of options are case-insensitive. If the options contain credentials, the session's
     credentials are ignored. For a local path, no settings are added.
