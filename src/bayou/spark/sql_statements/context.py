@@ -1,4 +1,4 @@
-"""`StatementContext`: what a SQL statement needs to run, such as the session and the tables."""
+"""`StatementContext`: the session, the SQL text and the functions that run a SQL statement."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RowStatement(TableStatement):
 
     @property
     def unaliased_tables(self) -> tuple[TableName, ...]:
-        """The tables that the statement names without an alias, other than in subqueries."""
+        """The tables without an alias in the statement. Tables in subqueries aren't included."""
         raise NotImplementedError
 
     def run(self, context: StatementContext) -> Any:
@@ -102,15 +102,15 @@ class RowStatement(TableStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementContext:
-    """The session and the SQL of a statement, and functions that a statement calls when it runs.
+    """The session and SQL of a statement, and the functions that the statement calls when it runs.
 
     Attributes:
-        text: the statement's SQL, with parameters replaced by literals.
-        query: function that returns the DataFrame of an SQL query. The query can read Delta tables
-            and the DataFrames that were passed to `sql`.
+        text: the statement's SQL. Literals replace the parameters.
+        query: function that runs an SQL query and returns the DataFrame. The query can read Delta
+            tables and the DataFrames that the user passes to `sql`.
         reads_delta_tables: function that returns whether an SQL query reads Delta tables.
-        resolve_subqueries: function that changes an expression, so that its subqueries can read
-            Delta tables while the statement runs.
+        resolve_subqueries: function that replaces Delta tables in the subqueries of an expression
+            by temporary views. The views exist while the statement runs.
     """
 
     spark: Any
@@ -145,16 +145,16 @@ class StatementContext:
     def find_table_or_view(self, table: Sequence[str], operation: str) -> TargetTable | None:
         """Return the Delta table that a statement changes, directly or through a temporary view.
 
-        Returns None if the table is neither a Delta table nor a temporary view that reads one. In a
-        Connect session, the method doesn't look for views.
+        Returns None if `table` is neither a Delta table nor a temporary view of one. In a Connect
+        session, views aren't supported: the result for a view is None.
 
         Args:
-            operation: `DELETE`, `UPDATE` or `MERGE`, for errors.
+            operation: `DELETE`, `UPDATE` or `MERGE`, for error messages.
 
         Raises:
-            PredicateError: rows can't be changed through the view. The view filters rows, uses time
-                travel, or does more than select columns of one table. The error is also raised if
-                the table's columns have changed since the view was created.
+            PredicateError: rows can't be changed through the view. A view can be changed if it
+                only selects columns of one table, without a filter and without time travel. The
+                table's columns must be the same as when the view was created.
         """
         target = self.find_table(table)
         if target is not None or not is_classic(self.spark):
@@ -210,7 +210,7 @@ class StatementContext:
 
         The view then shows the table's new version. If the view can't be recreated, a warning is
         logged and no error is raised, because the rows are already committed. For example, a view
-        can't be recreated if the statement has changed the type of one of its columns.
+        can't be recreated if the statement has changed the type of one of the view's columns.
         """
         try:
             problem = self._recreate_view(table, target)
@@ -300,11 +300,11 @@ def _unsupported_view(
     """Return the error for a view through which rows can't be changed.
 
     Args:
-        read: the option `LOADED_VERSION` of the first relation that the view reads. It is "" for a
-            read with time travel, and None if the relation isn't a Delta table.
-        operations: the unsupported operations in the view's query, such as `Join`. If there are
-            none, the view's first relation isn't supported: it isn't a Delta table, or the read
-            uses time travel, the option `filter` or a schema.
+        read: the table version in the first relation of the view's plan, from the read option
+            `LOADED_VERSION`. "" for a read with time travel; None for a relation that isn't a
+            Delta table.
+        operations: the unsupported operations in the view's query, such as `Join`. Empty if the
+            first relation is the problem.
     """
     if read == "":
         problem = (

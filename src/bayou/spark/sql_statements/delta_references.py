@@ -44,7 +44,10 @@ def may_name_delta_tables(spark: Any, text: str) -> bool:
 
 
 def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Map each table candidate in a query to the path of its Delta table, or to None."""
+    """Return the path of each name that `table_candidates` finds; None if it isn't a Delta table.
+
+    The keys are the names, as tuples of their parts.
+    """
     return {
         parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)
         for parts in table_candidates(text)
@@ -52,16 +55,24 @@ def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | N
 
 
 def _is_delta_syntax(parts: Sequence[str]) -> bool:
-    """Whether a table candidate is ``delta.`/path` `` or a table function such as table_changes."""
+    """Whether a name is ``delta.`/path` ``, `table_changes` or `table_changes_by_path`.
+
+    Args:
+        parts: the parts of the name; `("delta", path)` for a path.
+    """
     if len(parts) == 1:
         return parts[0].lower() in ("table_changes", "table_changes_by_path")
     return is_path_name(parts)
 
 
 def read_reference(spark: Any, reference: TableReference, location: str) -> Any:
-    """Return the rows of a referenced table at the version and with the options of the query.
+    """Return a DataFrame of the table that a query refers to.
 
-    For a reference `table_changes(table, start[, end])`, return the changes between the versions.
+    The reference can set a version, a timestamp and read options. For `table_changes(table,
+    start[, end])`, the DataFrame has the changes between the two versions.
+
+    Args:
+        location: the table's path.
     """
     reader = spark.read.format("delta").options(**reference.options)
     changes = reference.changes
@@ -77,10 +88,10 @@ def read_reference(spark: Any, reference: TableReference, location: str) -> Any:
 
 
 def _with_boundary(spark: Any, reader: Any, prefix: str, boundary: str) -> Any:
-    """Set the first or last version of a change data feed as an option of the reader.
+    """Add the read option for the first or last version of a change data feed.
 
     Args:
-        prefix: `starting` or `ending`.
+        prefix: `starting` for the first version, `ending` for the last version.
         boundary: a version, or a timestamp expression in SQL.
     """
     if boundary.rstrip("lL").isdecimal():

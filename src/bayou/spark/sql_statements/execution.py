@@ -88,10 +88,10 @@ def sql_hook(request: SqlRequest) -> Any:
 
 
 def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str:
-    """Rewrite a statement to Spark's default grammar; see `session_sql`.
+    """Rewrite a statement from the grammar of the session's settings to Spark's default grammar.
 
-    A statement with `${` isn't changed if there are `frames`, because PySpark reads the `{name}` in
-    `${name}` as a placeholder for one of the `frames`.
+    See `session_sql`. A statement that contains `${` isn't changed if `frames` isn't empty. PySpark
+    then reads `${name}` as `$` and the placeholder `{name}`, not as a variable.
     """
     return text if frames and "${" in text else session_sql(spark, text)
 
@@ -99,8 +99,8 @@ def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str
 _LONG_STATEMENT = 1000
 """Minimum length in characters of a long INSERT, UPDATE, DELETE or MERGE.
 
-A long statement is parsed only if one of its table candidates is a Delta table, because finding the
-candidates is faster than parsing.
+For a long statement, `may_name_delta_tables` first checks whether a Delta table may occur in it. If
+not, the statement isn't parsed, because parsing is slower than this check.
 """
 
 
@@ -188,5 +188,8 @@ def _run_delta_query(
 
 
 def _escape_braces(text: str, frames: dict[str, Any]) -> str:
-    """Double the braces in SQL, unless they are placeholders for the user's `frames`."""
+    """Double the braces in SQL, so that PySpark doesn't read them as placeholders.
+
+    If the user has passed `frames`, the braces are placeholders, and the SQL isn't changed.
+    """
     return text if frames else text.replace("{", "{{").replace("}", "}}")

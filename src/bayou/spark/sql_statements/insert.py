@@ -52,14 +52,17 @@ from bayou.spark.write.options import (
 def replace_defaults(
     query: str, names: tuple[str, ...], schema: StructType, *, table: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Replace `DEFAULT` in a `VALUES` query; return the new query and its column names.
+    """Replace the keyword `DEFAULT` in a `VALUES` query.
 
-    If a column is `DEFAULT` in all rows, the column is removed from the query, and the writer adds
+    If a column is `DEFAULT` in all rows, the column is removed from the query. The writer then adds
     the default value. If a column is `DEFAULT` in some rows, the keyword is replaced by the SQL of
     the default value. A query that doesn't start with `VALUES` is returned unchanged.
 
     Args:
         names: the names of the query's columns.
+
+    Returns:
+        The new query, and the names of the columns that it still has.
     """
     cursor = TokenCursor(query)
     if not cursor.take("VALUES") or not cursor.contains("DEFAULT"):
@@ -189,10 +192,10 @@ class Insert(TableStatement):
         return context.empty_result()
 
     def _fixed_values(self, context: StatementContext, snapshot: Snapshot) -> dict[str, str]:
-        """Return the values in `PARTITION` as SQL, by column name in lower case.
+        """Return the values in the `PARTITION` clause as SQL, by column name in lower case.
 
-        Columns without a value are omitted. As in Spark, a number for a string column is first
-        evaluated: `p = 01` means `p = '1'`, not `p = '01'`.
+        Columns without a value are omitted. If the column's type is string, a number is evaluated
+        before it is converted to a string, as in Spark: `p = 01` means `p = '1'`, not `p = '01'`.
         """
         known = {name.lower() for name in snapshot.partition_columns}
         fixed: dict[str, str] = {}
@@ -235,7 +238,7 @@ class Insert(TableStatement):
     def _rows(
         self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
     ) -> Any:
-        """Run the query, and name the DataFrame's columns as in the table."""
+        """Run the query, and rename the DataFrame's columns to the columns of the table."""
         names = self.columns
         if names is None:
             names = tuple(n for n in snapshot.schema.names if n.lower() not in partition)
@@ -286,8 +289,8 @@ def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: s
     when it reads them, and some writers store the spaces.
 
     Args:
-        value: the constant, as SQL. It is cast to the column's type in the same way as by an
-            `INSERT`.
+        value: the constant, as SQL. The function casts the constant to the column's type in the
+            same way as `INSERT` does.
     """
     field, column = snapshot.schema.get(name), quote_identifier(name)
     assert field is not None  # partition columns are columns of the table
@@ -317,7 +320,7 @@ def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: s
 
 
 _CAST_TYPES = (BYTE, SHORT, INTEGER, LONG, BOOLEAN, DATE)
-"""Types of partition columns to which a constant is cast as a string, as in Spark."""
+"""Column types for which `_equality` casts a constant to STRING and then to the column's type."""
 
 
 def _float_literal(number: float | None) -> str:
@@ -327,10 +330,12 @@ def _float_literal(number: float | None) -> str:
 
 
 def _compare_bytes(snapshot: Snapshot, partition: Mapping[str, str]) -> bool:
-    """Whether the `replaceWhere` condition for `partition` compares strings by their bytes.
+    """Whether the `replaceWhere` condition for a `PARTITION` clause compares strings by bytes.
 
-    Strings are compared by their bytes if `partition` has a CHAR column, and has no column with a
-    collation.
+    True if at least one column of the clause is a CHAR column, and no column has a collation.
+
+    Args:
+        partition: the values of the clause as SQL, by column name.
     """
     fields = [f for name in partition if (f := snapshot.schema.get(name)) is not None]
     return any(map(has_char, fields)) and not any(COLLATIONS_KEY in f.metadata for f in fields)
@@ -396,7 +401,7 @@ def parse_insert(cursor: TokenCursor) -> Insert:
 def _parse_alias(cursor: TokenCursor) -> str | None:
     """Parse the alias of the table; None if the table has no alias.
 
-    Without AS, an alias is accepted only before REPLACE and BY NAME REPLACE.
+    An alias without the keyword AS must be followed by REPLACE or BY NAME REPLACE.
     """
     if cursor.take("AS"):
         return cursor.name("an alias")

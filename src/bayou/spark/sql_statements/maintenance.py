@@ -64,9 +64,10 @@ class Vacuum:
 
     Attributes:
         lite: True for `LITE`, False for `FULL`, None if the statement has neither keyword.
-        inventory: a query that returns the files in the table's folder. If None, the folder is
-            listed.
-        retention_hours: n in `RETAIN n HOURS`. If None, the table's retention is used.
+        inventory: an SQL query that returns the files in the table's folder. If None, `VACUUM`
+            lists the folder.
+        retention_hours: n in `RETAIN n HOURS`. If None, the retention in the table's properties is
+            used.
     """
 
     table: TableName

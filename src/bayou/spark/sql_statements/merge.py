@@ -36,12 +36,14 @@ class Merge(RowStatement):
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN ...`.
 
     Attributes:
-        alias: the target's alias. Without an alias: the table's name, or None for a path.
-        source: SQL after `USING`: a table or a query in parentheses, with its alias.
-        source_alias: the source's alias. Without an alias: the table's name, or None for a path or
-            a query.
-        common_tables: the clause `WITH name AS (query), ...` before MERGE, which the source can
-            refer to; "" without the clause.
+        alias: the target's alias. If the target has no alias, this is the table's name without
+            its schema; None for a path.
+        source: the SQL between `USING` and `ON`: a table name, a path, or a query in parentheses.
+            The SQL includes the source's alias.
+        source_alias: the source's alias. If the source has no alias, this is the table's name
+            without its schema; None for a path or a query.
+        common_tables: the clause `WITH name AS (query), ...` before MERGE; "" without the clause.
+            The source can read the common table expressions in this clause.
     """
 
     operation = "MERGE"
@@ -82,7 +84,7 @@ class Merge(RowStatement):
         return DeltaMergeBuilder(target, source, request).execute()
 
     def _check_assignments(self, context: StatementContext) -> None:
-        """Raise delta-spark's error if a clause assigns a nested field through a view."""
+        """Raise delta-spark's error for a nested field that a clause assigns through a view."""
         for clause in self.clauses:
             assignments = clause.assignments if isinstance(clause, MergeClause) else None
             for column in assignments or ():
@@ -136,7 +138,10 @@ _LAST_CLAUSES: dict[ClauseKind, tuple[str, str]] = {
         "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
     ),
 }
-"""By kind of clause: its name in Spark's message, and the condition of Spark's parser."""
+"""Maps each kind of clause to the clause's name in error messages, and to Spark's error condition.
+
+The error is raised if a clause without a condition isn't the last clause of its kind.
+"""
 
 
 def _check_conditions(
@@ -161,8 +166,9 @@ def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
     """Parse the source of a MERGE.
 
     Returns:
-        The source's SQL with its alias, and the name that qualifies the source's columns. This name
-        is the alias. Without an alias, it is the table's name, or None for a path or a query.
+        The source's SQL including its alias, and the name that qualifies the source's columns. This
+        name is the alias. If the source has no alias, it is the table's name without its schema, or
+        None for a path or a query.
     """
     source = cursor.until_keywords("ON", expected="a source")
     return source, _source_alias(list(tokenize(source)))
@@ -227,7 +233,7 @@ def _at_when_clause(cursor: TokenCursor) -> bool:
 
 
 def _at_action(cursor: TokenCursor) -> bool:
-    """Whether the action of a `WHEN` clause is next. The action ends the clause's condition."""
+    """Whether `THEN UPDATE`, `THEN DELETE` or `THEN INSERT` is next."""
     return cursor.next_are("THEN", "UPDATE|DELETE|INSERT")
 
 
@@ -252,8 +258,8 @@ def _without_qualifiers(
     """Remove the qualifier `alias.` from the column names of assignments.
 
     Args:
-        inserts: whether the assignments belong to an INSERT clause. For a column that is assigned
-            twice, INSERT has a different error than UPDATE.
+        inserts: whether the assignments belong to an INSERT clause. If a column is assigned twice,
+            the error of an INSERT clause differs from the error of an UPDATE clause.
 
     Raises:
         StatementError: a column is assigned twice.
