@@ -52,14 +52,19 @@ _PARSERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
 
 _ROW_CHANGES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 _DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
-"""First keywords that Spark's SQL doesn't have. Syntax errors after them are always raised."""
+"""First keywords of statements that only Delta tables support.
+
+Bayou raises the syntax errors of these statements. Syntax errors of other statements are raised
+only for Delta tables, because Spark may accept the statement for another table.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidStatement:
-    """A statement that isn't valid for a Delta table.
+    """A statement with an error, such as a syntax error.
 
-    Spark may accept the statement for a table of another format.
+    The error is raised only for a Delta table, because Spark may accept the statement for a table
+    of another format.
     """
 
     table: TableName | None
@@ -119,12 +124,11 @@ def reads_tables(word: str) -> bool:
 def parse_statement(text: str) -> Statement | None:
     """Parse a statement about Delta tables; return None for a statement that Spark must run.
 
-    A statement with a syntax error is returned as an `InvalidStatement`, except in the cases under
-    Raises.
+    Most syntax errors aren't raised: the result is an `InvalidStatement` that contains the error.
 
     Raises:
-        StatementError: a quote or a comment isn't closed, or a statement has a syntax error and
-            starts with `CREATE`, `REPLACE`, or a keyword that Spark's SQL doesn't have.
+        StatementError: a quote or a comment isn't closed. Syntax errors are also raised for a
+            statement that starts with `CREATE`, `REPLACE` or a keyword of `_DELTA_ONLY`.
     """
     first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):
@@ -157,7 +161,7 @@ def bind_parameters(
     Args:
         args: a list of the values of `?`, or a dictionary of the values of `:name`, as in
             `spark.sql`. None if the statement has no such parameters.
-        values: values of `{name}` that aren't DataFrames.
+        values: values of the placeholders `{name}`, without DataFrames.
         string_literal: function that converts a string to an SQL literal.
     """
     if not args and not values:

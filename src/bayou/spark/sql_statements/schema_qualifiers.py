@@ -1,11 +1,11 @@
-"""Replaces the tables of a query, and columns that are qualified with a table's schema.
+"""Replaces tables in a query by DataFrames or views, and adapts the columns of these tables.
 
-Bayou replaces a table in a query by a DataFrame whose alias is the table's name. An alias has no
-schema. Therefore the schema is removed from columns: `sales.orders.id` becomes `orders.id`. If the
-query also uses `orders` as another name, or if a table of a query with subqueries has a column
-`orders`, the alias is the table's full name, and the column becomes
-`` `spark_catalog.sales.orders`.id ``. Otherwise, a correlated subquery could read the column of its
-own table instead.
+The alias of the DataFrame or view is the table's name without its schema, because an alias is a
+single name. A column such as `sales.orders.id` therefore becomes `orders.id`.
+
+The name `orders` can be ambiguous: another table, alias or column of the query may also be called
+`orders`. In this case the alias is the table's full name, and the column becomes
+`` `spark_catalog.sales.orders`.id ``.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ class _Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Renaming:
-    """How the columns of a text are renamed.
+    """The changes to the column references of an SQL text.
 
     Attributes:
-        edits: the changes of columns.
-        aliases: the aliases of tables whose alias isn't the last part of their name.
+        edits: the changes.
+        aliases: the alias of each table that needs its full name as its alias, because the last
+            part of the name is ambiguous.
     """
 
     edits: list[_Edit] = field(default_factory=list)
@@ -60,14 +61,14 @@ def replace_tables(
     replacements: Sequence[tuple[TableReference, str]],
     escape: Callable[[str], str] = str,
 ) -> str:
-    """Replace the tables of a query by other names, such as the names of views.
+    """Replace the tables of a query by other SQL, such as the names of views.
 
-    A table that is named without an alias gets an alias, so that the query's columns can still be
-    qualified with the name of the table.
+    If a table has no alias, an alias with the table's name is added. Columns that are qualified
+    with the table's name then remain valid.
 
     Args:
         replacements: table references in `query`, each with the SQL that replaces it.
-        escape: function that is applied to all other parts of the query.
+        escape: function that is applied to the SQL of the query, but not to the replacements.
     """
     tokens = statement_tokens(query)
     starts = {reference.start for reference, _ in replacements}
@@ -89,12 +90,13 @@ def replace_tables(
 
 
 def without_schemas(spark: Any, statement: str, tables: Sequence[TableName]) -> str:
-    """Remove the schemas of tables from the columns of an UPDATE, DELETE or MERGE.
+    """Remove the schema from qualified column names in an UPDATE, DELETE or MERGE.
 
-    The columns of a table whose name has another meaning in the statement aren't changed.
+    For example, `sales.orders.id` becomes `orders.id`. If the name `orders` is ambiguous in the
+    statement, the columns of `orders` aren't changed.
 
     Args:
-        tables: the tables that the statement names without an alias.
+        tables: the tables without an alias in the statement.
     """
     tokens = statement_tokens(statement)
     if not any(_chains(tokens, (), at_least=3)):
@@ -123,11 +125,11 @@ def _full_name(spark: Any, parts: Sequence[str]) -> FullName:
 
 
 def _renaming(spark: Any, text: str, starts: Any, tables: Mapping[int, FullName]) -> _Renaming:
-    """Return the changes of the columns that are qualified with the schema of a table.
+    """Return the changes to columns that are qualified with a table's schema and name.
 
     Args:
-        starts: the offsets of all table references in the text.
-        tables: the full names of the tables without an alias, by offset.
+        starts: the character offsets of all table references in the text.
+        tables: the full names of the tables without an alias, by the offset of the reference.
     """
     tokens = statement_tokens(text)
     result = _Renaming()
@@ -157,7 +159,12 @@ def _renaming(spark: Any, text: str, starts: Any, tables: Mapping[int, FullName]
 
 
 def _qualifier(chain: _Chain, tables: Any) -> tuple[FullName, int] | None:
-    """Return the table whose schema qualifies a column, and the length of the qualifier."""
+    """Return the table that qualifies a column by schema and name; None if there is none.
+
+    Returns:
+        The table's full name, and the number of parts in the qualifier: 2 for `schema.table`, 3 for
+        `catalog.schema.table`.
+    """
     names = _lower_case(chain)
     for length in (3, 2):  # Spark prefers the longest qualifier
         for full_name in tables:
@@ -167,10 +174,12 @@ def _qualifier(chain: _Chain, tables: Any) -> tuple[FullName, int] | None:
 
 
 def _is_field(chain: _Chain, length: int, columns: set[str]) -> bool:
-    """Whether a dotted name is a field of a struct column, and not a column of a table.
+    """Whether a dotted name such as `a.b.c` is a field of the struct column `a`.
+
+    Otherwise the name is the column `c` of the table `a.b`.
 
     Args:
-        length: the number of names at the start that can be the name of a table.
+        length: the number of parts before the column name, if the name isn't a field.
         columns: the names of all columns, in lower case.
     """
     names = _lower_case(chain)
@@ -180,7 +189,7 @@ def _is_field(chain: _Chain, length: int, columns: set[str]) -> bool:
 def _has_other_meaning(
     tokens: Sequence[Token], starts: Any, tables: Mapping[int, FullName], full_name: FullName
 ) -> bool:
-    """Whether the last part of a table's name may also be another table, alias or column."""
+    """Whether another table, an alias or a column may have the same name as a table."""
     name = full_name[-1]
     if any(other[-1] == name and other != full_name for other in tables.values()):
         return True
@@ -208,7 +217,11 @@ def _column_names(spark: Any, text: str) -> set[str]:
 
 
 def _chains(tokens: Sequence[Token], starts: Any, at_least: int) -> Iterator[_Chain]:
-    """Yield the dotted names with at least `at_least` parts, except for those at `starts`."""
+    """Yield the dotted names with at least `at_least` parts.
+
+    Args:
+        starts: the character offsets of the names to omit.
+    """
     number = 0
     while number < len(tokens):
         chain = _chain_at(tokens, number)
@@ -218,7 +231,7 @@ def _chains(tokens: Sequence[Token], starts: Any, at_least: int) -> Iterator[_Ch
 
 
 def _chain_at(tokens: Sequence[Token], first: int) -> _Chain:
-    """Return the parts of the dotted name that starts at a token; an empty list without a name."""
+    """Return the parts of the dotted name that starts at a token; empty if no name starts there."""
     if not tokens[first].is_name or (first > 0 and tokens[first - 1].is_keyword(".")):
         return []
     last = first

@@ -3,9 +3,9 @@
 `table_references` parses the query with sqlglot. If sqlglot can't parse the query, the result has
 only the tables with a path: ``delta.`/path` `` after a keyword such as FROM.
 
-`table_candidates` doesn't parse the statement: it returns the names after keywords such as FROM. It
-is much faster than `table_references`. If no candidate is a Delta table, which is the case for most
-statements, the statement isn't parsed.
+`table_candidates` is much faster, because it doesn't parse the statement: it returns the names
+after keywords such as FROM. If none of these names is a Delta table, `table_references` isn't
+called.
 """
 
 from __future__ import annotations
@@ -167,8 +167,12 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
 def _is_cte(table: exp.Table, name: str) -> bool:
     """Whether a name, in lower case, is the name of a common table expression.
 
-    A common table expression is visible after its definition, in the rest of the WITH clause and in
-    the query. Only with RECURSIVE, it is also visible in its own query.
+    A common table expression is visible in the rest of the WITH clause, and in the query after the
+    clause. With RECURSIVE, the definition can also refer to itself.
+
+    Args:
+        table: the node of the table in sqlglot's syntax tree.
+        name: the table's name, in lower case.
     """
     node: exp.Expr = table
     while (parent := node.parent) is not None:
@@ -186,9 +190,10 @@ def _is_cte(table: exp.Table, name: str) -> bool:
 
 
 def _sqlglot_text(text: str, tokenized: Sequence[Token]) -> str:
-    """Replace what sqlglot can't parse by other text of the same length.
+    """Replace SQL that sqlglot can't parse by other text of the same length.
 
-    These are tables with the name `table`, and the options in `WITH ('key' = 'value')`.
+    Two kinds of SQL are replaced: tables with the name `table`, and the read options in `WITH
+    ('key' = 'value')`.
     """
     for number, token in enumerate(tokenized[:-1]):
         if token.is_keyword("WITH") and tokenized[number + 1].is_keyword("("):
@@ -255,11 +260,15 @@ def _reference(
 def _time_travel_end(
     text: str, tokenized: Sequence[Token], first: int, time_travel: exp.Expr | None
 ) -> int:
-    """Return the end offset of the time travel expression that starts at token `first`.
+    """Return the character offset after the expression of a TIMESTAMP AS OF clause.
 
-    `time_travel` is the expression in sqlglot's syntax tree of the query. The function parses the
-    token `first`, then also the next token, and so on, until the result equals `time_travel`. If
-    `time_travel` is None, because there is no syntax tree, the expression is one token.
+    sqlglot doesn't store the end of an expression. Therefore the function parses one token, then
+    two tokens, and so on, until the parsed expression equals `time_travel`.
+
+    Args:
+        first: index of the first token of the expression.
+        time_travel: the expression in sqlglot's syntax tree. If None, there is no syntax tree, and
+            the expression is a single token.
     """
     if time_travel is not None:
         for token in tokenized[first:]:
@@ -287,7 +296,11 @@ def _with_clauses(
 
 
 def _sample_end(tokenized: Sequence[Token], start: int) -> int | None:
-    """Return the end offset of a TABLESAMPLE clause at or after `start`; None if there is none."""
+    """Return the end offset of a TABLESAMPLE clause; None if there is no such clause.
+
+    Args:
+        start: character offset. Only the first token at or after `start` can begin the clause.
+    """
     number = bisect_left(tokenized, start, key=lambda token: token.start)
     end = None
     for keyword in ("TABLESAMPLE", "REPEATABLE"):
@@ -320,8 +333,8 @@ def _version(text: str, token: Token) -> int:
 def _with_version_in_path(reference: TableReference) -> TableReference:
     """Parse a version or timestamp at the end of the reference's path.
 
-    As in delta-spark, paths can be `/table@v12` or `/table@20240105100000000`. The result has the
-    path `/table`, and the version or the timestamp as an attribute.
+    As in delta-spark, a path can be `/table@v12` or `/table@20240105100000000`. The result is a
+    reference to `/table` that has the version or timestamp.
     """
     time_travel = None if reference.path is None else path_travel(reference.path)
     if time_travel is None or reference.has_time_travel:
@@ -348,7 +361,7 @@ _LIST_ENDS = (
     ",|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|EXCEPT|INTERSECT|WINDOW|SELECT|VALUES|SET|WHEN|;"
     "|FROM|JOIN|INTO|OVERWRITE|TABLE|USING"
 )
-"""Tokens after a table, or after a list of tables."""
+"""Tokens that end a table, including its alias, in a list of tables."""
 
 
 def table_candidates(text: str) -> set[tuple[str, ...]]:
@@ -366,10 +379,11 @@ def table_candidates(text: str) -> set[tuple[str, ...]]:
 def _listed_names(
     cursor: TokenCursor, *, before_columns: bool = False
 ) -> Iterator[tuple[str, ...]]:
-    """Return the names in a comma-separated list of tables, without the aliases of the tables.
+    """Return the names in a comma-separated list of tables, without aliases.
 
     Args:
-        before_columns: whether a list of columns in parentheses can follow, as after USING.
+        before_columns: whether parentheses contain column names and not tables, as in `JOIN t
+            USING (a, b)`.
     """
     while not cursor.at_end:
         if cursor.take("LATERAL"):

@@ -6,8 +6,8 @@ process creates the response, or the file `failed`. One thread of the driver's p
 shared folders, and regularly updates the modification time of the file `alive` in each folder. If
 the file `alive` is too old, the stream continues without a response.
 
-The request for the sorted files of a table's version is an example. Its request file is `wanted`,
-in a subfolder named after the version and the table.
+For example, a stream can request the sorted list of the files in a table version. The request file
+is then `wanted`, in a subfolder named after the version and the table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAILED = "failed"
 
 _RESPONSE_POLL = 0.1
 _ALIVE_TIMEOUT = 20.0
-"""If the file `alive` is older than this (seconds), the driver's process has stopped."""
+"""Maximum age in seconds of the file `alive`. If it is older, the driver's process has stopped."""
 
 
 def request(
@@ -50,7 +50,8 @@ def request(
         shared: the folder that both processes share. If None, no request is sent.
         folder: name of the subfolder of this request.
         request_file: name of the request file. It isn't created if the response already exists.
-        read_response: reads the response from the subfolder; returns None if there is none yet.
+        read_response: function that reads the response from the subfolder, and returns None if
+            there is no response yet.
         content: content of the request file.
     """
     if shared is None or not _is_alive(shared):
@@ -164,7 +165,7 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """A request for the sorted files of a table's version.
+    """A request for the sorted list of the files in a table version.
 
     Attributes:
         folder: the subfolder that contains the request and the response.
@@ -181,7 +182,10 @@ class IndexRequest:
 
 
 def request_sorted_files(shared: Path | None, table_id: str, version: int) -> SortedFiles | None:
-    """Request the sorted files of a version; None if the driver's process doesn't respond."""
+    """Request the sorted list of the files in a table version from the driver's process.
+
+    Returns None if the driver's process doesn't respond.
+    """
     if shared is None:
         return None
     folder = IndexRequest.of(shared, table_id, version).folder.name
@@ -189,7 +193,7 @@ def request_sorted_files(shared: Path | None, table_id: str, version: int) -> So
 
 
 def index_requests(shared: Path) -> list[IndexRequest]:
-    """List the index requests in the shared folder. Each asks for a sorted list of files."""
+    """Return the requests for sorted lists of files in the shared folder."""
     result = []
     for file in shared.glob(f"*/{WANTED}"):
         version, _, table_id = file.parent.name.partition("-")
