@@ -32,7 +32,8 @@ class CommitReader:
         feed: whether the stream reads the change data feed.
 
     Attributes:
-        latest: the latest version in the last listing of the log.
+        latest: the latest version that a listing of the log has returned; -1 before the first
+            listing.
     """
 
     def __init__(self, table: str, *, table_id: str, feed: bool, fail_on_data_loss: bool) -> None:
@@ -46,9 +47,10 @@ class CommitReader:
         self.latest = -1
 
     def commits(self, engine: Engine, start: int, end: int | None = None) -> Iterator[CommitFiles]:
-        """Yield the commits of versions `start` to `end` (inclusive), by default to the latest.
+        """Yield the commits of versions `start` to `end` (inclusive).
 
-        A commit is read from the log when the iteration reaches it.
+        If `end` is None, the last commit is the latest one. A commit is read from the log when the
+        iteration reaches it.
         """
         version = start
         while version in self._cached and (end is None or version <= end):
@@ -97,15 +99,17 @@ class CommitReader:
     def _check_same_log(self, engine: Engine, listed: dict[int, FileStatus]) -> None:
         """Raise an error if the log was replaced since the last listing.
 
-        If a table is recreated or restored from an older copy, the log can have new commits of
-        versions that the stream has already read. To detect this, the last commit in the previous
-        listing is compared with the commit of the same version in the new listing, `listed`.
+        The log is replaced if the table is recreated, or restored from an older copy. Versions that
+        the stream has already read then have other commits. To detect this, the last commit of the
+        previous listing is compared with the commit of the same version in `listed`.
 
-        `listed` may lack a commit of this version. If `listed` has later commits, log cleanup has
-        removed the commit, and no error is raised. Otherwise the log was replaced, because log
-        cleanup never removes the last commit of a log.
+        If `listed` has no commit of this version, but has later commits, then log cleanup has
+        deleted the commit. No error is raised in this case.
 
         If `failOnDataLoss` is false, an error is raised only if the table has another id.
+
+        Args:
+            listed: the commit files of the new listing, by version.
         """
         if self._newest is None:
             return
@@ -185,7 +189,11 @@ def _up_to(commits: CommitRange, end: int) -> CommitRange | None:
 
 
 def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool:
-    """Return whether to skip a commit; raise an error if the options don't allow the commit."""
+    """Return whether the stream skips a commit.
+
+    Raises:
+        StreamingSourceError: the commit deletes or updates rows, and no option allows this.
+    """
     if files.removed is None:
         return False
     adds = len(files.sizes) > 0

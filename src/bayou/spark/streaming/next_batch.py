@@ -28,11 +28,12 @@ from bayou.spark.streaming.read_limits import RemainingLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFileSizes:
-    """The number and sizes of the files of a commit, or of the initial snapshot.
+    """The number and sizes of the files in a commit or in the initial snapshot.
 
     Attributes:
-        sizes: function that takes a file index, and returns the sizes in bytes of the files from
-            this index on, as several arrays.
+        count: number of files.
+        sizes: function that takes the index of a file. It yields arrays with the sizes in bytes of
+            this file and all later files.
         excluded: for a change data feed, the indexes of the files that `excludeRegex` excludes;
             empty for other streams.
         in_one_batch: whether all files of the commit must be in the same batch.
@@ -55,11 +56,13 @@ def next_offset(
     limits: RemainingLimits | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
-    """Return the end offset of the next micro-batch; `start` if there is nothing to read.
+    """Return the end offset of the next micro-batch.
+
+    If there is nothing to read, the result is `start`.
 
     Args:
-        commits: the commits from the version of `start` on, preceded by the initial snapshot if
-            `start` is in the initial snapshot.
+        commits: the commits from the version of `start` on. If `start` is an offset in the initial
+            snapshot, the first element is the initial snapshot.
         limits: the read limits of the batch; None for no limits.
         bound: the maximum end offset; None for no maximum.
     """
@@ -96,10 +99,12 @@ def next_feed_offset(
 ) -> SourceOffset:
     """Return the end offset of the next micro-batch of a change data feed; see `next_offset`.
 
-    A batch with read limits ends earlier than with `next_offset` in two cases. If the last file of
-    the batch is the last change data file of a commit, the batch ends at this file, and not at the
-    start of the next version. A batch that has reached a limit doesn't include the next commits,
-    even if they have no files.
+    With read limits, the end offset differs from `next_offset` in two cases:
+
+    - If the batch ends with the last change data file of a commit, the end offset is this file.
+      `next_offset` would return the start of the next version.
+    - If the batch has reached a limit, the end offset isn't after the next commits, even if these
+      commits have no files.
     """
     last = start.position
     for commit in commits:
@@ -148,7 +153,7 @@ def next_feed_offset(
 
 
 def _end(commit: CommitFileSizes, bound: SourceOffset | None) -> int:
-    """Return the number of a commit's files at or before `bound`."""
+    """Return the number of files in a commit whose position isn't after `bound`."""
     if bound is None or bound.version > commit.version:
         return commit.count
     return max(0, min(commit.count, bound.index + 1)) if bound.version == commit.version else 0
@@ -161,7 +166,10 @@ def _is_last(commit: CommitFileSizes, bound: SourceOffset | None) -> bool:
 def _admit_range(
     commit: CommitFileSizes, first: int, end: int, limits: RemainingLimits | None
 ) -> int:
-    """Admit files from index `first` to `end` (exclusive); return how many are admitted."""
+    """Add the files from index `first` to `end` (exclusive) to the batch, up to the read limits.
+
+    Returns the number of added files.
+    """
     if limits is None or first >= end:
         return max(0, end - first)
     admitted_files, remaining = 0, end - first
@@ -198,7 +206,7 @@ def check_initial_files(engine: Engine, state: TableState, limit: int | None) ->
 
 
 def check_file_limit(state: TableState, count: int, limit: int) -> None:
-    """Raise `ArgumentError` if a version's number of files, `count`, is above `limit`."""
+    """Raise `ArgumentError` if `count`, the number of files in a version, is above `limit`."""
     if count > limit:
         raise ArgumentError(
             f"Table {state.path}: version {state.version} has {count} files, but the initial "

@@ -1,12 +1,12 @@
 """Offsets of a stream of a Delta table, and their JSON in delta-spark's format.
 
 The position of a file is the pair (version, index). For a file of the initial snapshot, the index
-is its place in the sorted list of the snapshot's files. For a file of a later commit, the index is
-its place in the list of the commit's files. The first file has the index 0.
+is the place of the file in the sorted list of the snapshot's files. For a file of a later commit,
+the index is the place of the file in the commit. The first file has the index 0.
 
-Spark compares offsets as JSON strings. PySpark's runner of Python sources writes JSON with spaces
-after commas and colons, but delta-spark writes no spaces. If Bayou continued a query of delta-spark
-and wrote spaces, Spark would take the same offset for a new one, and run an empty batch.
+Spark compares offsets as JSON strings. delta-spark writes JSON without spaces, but PySpark's runner
+of Python data sources writes spaces after commas and colons. When Bayou continues a query of
+delta-spark, Spark would therefore take the same offset for a new offset, and run an empty batch.
 `write_as_delta_spark` makes the runner write offsets without spaces.
 """
 
@@ -22,20 +22,26 @@ from bayou.errors import ArgumentError
 from bayou.spark.streaming.errors import streaming_error
 
 BASE_INDEX = -100
-"""Index before the first file of a version; -1 in JSON."""
+"""Index of an offset before the first file of a version. In JSON, the index is -1."""
 
 METADATA_CHANGE_INDEX = -20
-"""Index after a change of schema, protocol or properties, and before the first file."""
+"""Index of an offset after the metadata change in a version, and before the version's first file.
+
+A metadata change is a change of the schema, the protocol or the table properties.
+"""
 
 POST_METADATA_CHANGE_INDEX = -19
-"""Index after `METADATA_CHANGE_INDEX`; no file is between the two.
+"""Index of the offset that follows an offset with `METADATA_CHANGE_INDEX`; no file is in between.
 
-Spark commits an offset only when the source returns a later offset. To make Spark commit an offset
-with `METADATA_CHANGE_INDEX`, the stream returns the offset with this index next.
+Spark commits an offset only when the source returns a later offset. The stream returns an offset
+with this index, so that Spark commits the offset with `METADATA_CHANGE_INDEX`.
 """
 
 END_INDEX = 2**63 - 101
-"""Index after the last file of a version. In JSON, it is `BASE_INDEX` of the next version."""
+"""Index of an offset after the last file of a version.
+
+`SourceOffset.advanced_to` replaces such an offset by `BASE_INDEX` of the next version.
+"""
 
 _WRITTEN_BASE_INDEX = -1
 _FIRST_FORMAT = 1
@@ -44,11 +50,12 @@ _METADATA_FORMAT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """An offset of a stream: all files up to this position have been read.
+    """An offset of a stream. All files up to the position (version, index) have been read.
 
     Attributes:
         table_id: `metaData.id` of the table.
-        index: index of a file in the version, or one of the constants of this module.
+        index: index of the last file that was read, or a constant of this module such as
+            `BASE_INDEX`.
         initial: whether the index refers to the files of the initial snapshot.
     """
 
@@ -68,7 +75,7 @@ class SourceOffset:
         return self.index in (METADATA_CHANGE_INDEX, POST_METADATA_CHANGE_INDEX)
 
     def advanced_to(self, version: int, index: int) -> SourceOffset:
-        """Return the offset at a later position (version, index)."""
+        """Return an offset of the same table at a later position (version, index)."""
         if index == END_INDEX:
             return SourceOffset(table_id=self.table_id, version=version + 1)
         initial = self.initial and version == self.version
@@ -135,11 +142,11 @@ _RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 class RunnerOffset(dict[str, Any]):
-    """The JSON object of an offset, as the dictionary that PySpark's source runner requires."""
+    """The JSON object of an offset. PySpark's source runner requires a dictionary."""
 
     @property
     def text(self) -> str:
-        """The JSON of the offset in the checkpoint; it has no spaces, like delta-spark's JSON."""
+        """The JSON text of the offset for the checkpoint, without spaces as in delta-spark."""
         return json.dumps(self, separators=(",", ":"))
 
 

@@ -14,10 +14,16 @@ from bayou.spark.streaming.errors import illegal_option
 LATEST = "latest"
 
 DRIVER_FOLDER = "bayou.driverfolder"
-"""Name of the option with the folder for requests to the driver's process; set by the hooks."""
+"""Name of an internal option. Its value is the folder for requests to the driver's process.
+
+Bayou's hooks set the option.
+"""
 
 PADS_CHAR = "bayou.padsChar"
-"""Name of the option that tells whether CHAR values are padded; set by the hooks."""
+"""Name of an internal option. Its value is `true` if CHAR values are padded with spaces.
+
+Bayou's hooks set the option.
+"""
 
 DEFAULT_MAX_FILES = 1000
 
@@ -33,22 +39,24 @@ class StreamOptions:
 
     Attributes:
         max_files, max_bytes: `maxFilesPerTrigger`, `maxBytesPerTrigger`; None if not set.
-        starting_version: `startingVersion`, a version or `LATEST`.
-        ignore_deletes: `ignoreDeletes`, whether commits that only delete rows are skipped.
-        ignore_changes: `ignoreChanges`, whether the stream reads the added files of a commit that
+        starting_version: `startingVersion`: a version or `LATEST`; None if not set.
+        ignore_deletes: `ignoreDeletes`: whether commits that only delete rows are skipped.
+        ignore_changes: `ignoreChanges`: whether the stream reads the added files of a commit that
             updates rows.
-        skip_change_commits: `skipChangeCommits`, whether commits that delete or update rows are
+        skip_change_commits: `skipChangeCommits`: whether commits that delete or update rows are
             skipped.
-        exclude: `excludeRegex`; a file is skipped if the expression matches a part of its path.
-        source_tracking_id: `streamingSourceTrackingId`, a suffix for the names of schema logs, so
-            that several streams of a table have different schema logs.
-        allowed: the options `allowSourceColumnRename`, `...Drop` and `...TypeChange` that are set.
-            Keys are `rename`, `drop` and `typechange`; values are `always` or a version.
-        sort_memory: memory in bytes for the sort of the initial snapshot; beyond it, disk is used.
-        max_initial_files: maximum number of files of the initial snapshot; None for no limit.
+        exclude: `excludeRegex`: a file is skipped if the expression matches a part of its path.
+        source_tracking_id: `streamingSourceTrackingId`: suffix of the schema log's name. Streams
+            of the same table need different suffixes or different schema tracking locations.
+        allowed: the options `allowSourceColumnRename`, `allowSourceColumnDrop` and
+            `allowSourceColumnTypeChange` that are set. The keys are `rename`, `drop` and
+            `typechange`; the values are `always` or a version.
+        sort_memory: maximum memory in bytes for sorting the files of the initial snapshot. If it
+            isn't enough, disk is used.
+        max_initial_files: maximum number of files in the initial snapshot; None for no limit.
         driver_folder: folder for requests to the driver's process; None if there is none.
-        time_zone: time zone of partition values that are timestamps without a zone.
-        pads_char: `bayou.padsChar`, whether CHAR values are padded with spaces. Hooks set it.
+        time_zone: time zone of timestamp partition values that have no time zone.
+        pads_char: `bayou.padsChar`: whether CHAR values are padded with spaces.
     """
 
     max_files: int | None = None
@@ -72,7 +80,7 @@ class StreamOptions:
 
     @property
     def files_limit(self) -> int | None:
-        """Maximum number of files of a micro-batch; None if only `maxBytesPerTrigger` is set."""
+        """Maximum number of files in a micro-batch; None if only `maxBytesPerTrigger` is set."""
         if self.max_files is None and self.max_bytes is None:
             return DEFAULT_MAX_FILES
         return self.max_files
@@ -94,7 +102,7 @@ class StreamOptions:
     def allows_changes(self) -> bool:
         """Whether commits that update rows are allowed; if False, they cause an error.
 
-        If they are allowed, `skip_change_commits` determines whether they are skipped or read.
+        If True, `skip_change_commits` determines whether these commits are skipped or read.
         """
         return self.ignore_changes or self.skip_change_commits
 
@@ -197,9 +205,9 @@ def _positive(values: Mapping[str, str], name: str) -> int | None:
 
 
 def _size(values: Mapping[str, str], name: str) -> int | None:
-    """Parse the option `name`, a size such as `10g`, to bytes; None if it isn't set.
+    """Return the option `name` in bytes; None if the option isn't set.
 
-    The syntax is Spark's. A number without a unit is in bytes.
+    The value is a size such as `10g`, in Spark's syntax. A number without a unit is in bytes.
     """
     value = values.get(name.lower())
     if value is None:

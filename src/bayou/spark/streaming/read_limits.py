@@ -53,9 +53,9 @@ __all__ = [
 
 
 class UnsupportedStreamReader(DataSourceStreamReader):
-    """A stream reader that raises an error when the query starts, because PySpark is too old.
+    """A stream reader for PySpark before 4.2: it raises an error when the query starts.
 
-    If the error were raised when the reader is created, PySpark 4.1 wouldn't show it.
+    PySpark 4.1 doesn't show errors that are raised when the reader is created.
     """
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
@@ -81,13 +81,13 @@ _NO_LIMIT = 2**62
 class RemainingLimits:
     """The number and total size of files that can still be added to a micro-batch.
 
-    Files are admitted to the batch until a limit is reached. The last file can exceed the byte
-    limit, so that each batch has at least one file. Files that must be in the same batch are
-    admitted if all of them fit, or if they are the first files of the batch.
+    Single files are added until a limit is reached. The last added file can exceed the byte limit,
+    so that each batch has at least one file. A group of files that must be in the same batch is
+    added if the whole group fits. The first group of a batch is added even if it doesn't fit.
 
     Args:
-        files: maximum number of files; None for no limit.
-        size: maximum size in bytes; None for no limit.
+        files: maximum number of files in the batch; None for no limit.
+        size: maximum total size of the files in bytes; None for no limit.
     """
 
     def __init__(self, files: int | None, size: int | None) -> None:
@@ -101,14 +101,14 @@ class RemainingLimits:
         return self._files > 0 and self._size > 0
 
     def begin(self) -> None:
-        """Record that the batch includes the start of a commit, also if the commit has no files.
+        """Record that the batch isn't empty, because it includes the start of a commit.
 
-        Afterwards, `admit_together` admits files only if all of them fit.
+        Afterwards, `admit_together` adds a group of files only if the whole group fits.
         """
         self._started = True
 
     def admit(self, sizes: pa.Array[Any]) -> int:
-        """Admit files of these sizes in bytes, in order; return the number of admitted files."""
+        """Add single files with these sizes in bytes, in order; return how many were added."""
         if len(sizes) == 0:
             return 0
         self._started = True
@@ -123,9 +123,13 @@ class RemainingLimits:
         return count
 
     def admit_together(self, count: int, size: int) -> bool:
-        """Admit either all of `count` files with `size` bytes in total, or none of them.
+        """Add a group of files that must be in the same batch; return whether they are added.
 
-        Returns whether the files are admitted. If not, the batch is full.
+        If the files aren't added, the batch is full.
+
+        Args:
+            count: number of files in the group.
+            size: total size of the group in bytes.
         """
         if count == 0:
             return True

@@ -32,7 +32,8 @@ class ReadSchema:
 
         Args:
             metadata: the metadata of the version.
-            at_start: whether the check runs before the stream's first batch.
+            at_start: whether the check runs before the stream's first batch. It only affects the
+                error message.
         """
         table, read_metadata = self.state.path, self.state.metadata
         is_older = version < self.state.version

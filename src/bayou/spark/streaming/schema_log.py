@@ -32,18 +32,19 @@ _VERSION_LINE = "v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaLogEntry:
-    """An entry of a schema log: the metadata that a stream uses from a version on.
+    """An entry of a schema log: the metadata that a stream uses from a table version on.
 
     Attributes:
         table_id: `metaData.id` of the table.
         version: the table version that has this metadata.
-        data_schema: JSON of all columns.
-        partition_schema: JSON of the partition columns.
+        data_schema: JSON of the schema with all columns.
+        partition_schema: JSON of the schema with only the partition columns.
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: the number of the entry before the entries that this entry replaces; None if it
-            replaces no entries.
+        previous: `previousMetadataSeqNum`; None if the entry replaces no other entries. An entry
+            can replace the entries directly before it. `previous` is the number of the last entry
+            that isn't replaced.
     """
 
     table_id: str
@@ -76,10 +77,10 @@ class SchemaLogEntry:
         )
 
     def metadata(self, current: Metadata) -> Metadata:
-        """Return a copy of `current` with the schema and the properties of the entry.
+        """Return a copy of `current` with the schema and the table properties of the entry.
 
-        An entry of an older writer has no properties. In this case, the properties of `current`
-        remain.
+        An entry of an older writer has no properties. In this case, the copy has the properties of
+        `current`.
         """
         partitions = StructType.from_json(self.partition_schema)
         known = current.configuration if self.configuration is None else self.configuration
@@ -95,7 +96,7 @@ class SchemaLogEntry:
         )
 
     def protocol_action(self, current: Protocol) -> Protocol:
-        """Return the entry's protocol; `current` if an older writer wrote none."""
+        """Return the entry's protocol; `current` if the entry has no protocol, as in old logs."""
         action = None if self.protocol is None else decode_action(self.protocol)
         return action if isinstance(action, Protocol) else current
 
@@ -183,7 +184,10 @@ class SchemaLog:
 
     @property
     def previous(self) -> SchemaLogEntry | None:
-        """The entry before the current entry; None if there is none."""
+        """The last entry before the current entry and the entries that the current entry replaces.
+
+        None if there is no such entry.
+        """
         number = self._previous_number()
         return self._read(number) if number in self._numbers() else None
 
@@ -209,10 +213,11 @@ class SchemaLog:
         self.number, self.current = number, entry
 
     def previous_for_replacement(self) -> int | None:
-        """Return the value of `previous` for a new entry that replaces the current entry.
+        """Return `SchemaLogEntry.previous` for a new entry that replaces the current entry.
 
-        If the current entry also replaces entries, the value is `previous` of the current entry.
-        Otherwise it is the number of the current entry minus 1. Returns None if the log is empty.
+        If the current entry also replaces entries, the result is `previous` of the current entry.
+        Otherwise the result is the number of the current entry minus 1. If the log is empty, the
+        result is None.
         """
         return None if self.current is None else self._previous_number()
 
@@ -262,8 +267,8 @@ def check_schema_locations(request: StreamWriteRequest) -> Any:
     Returns NotImplemented, so that the query starts. Under Spark Connect, nothing is checked.
 
     Raises:
-        StreamingSourceError: a schema log isn't below the checkpoint, unless the session's conf
-            allows this.
+        StreamingSourceError: a schema log isn't below the checkpoint, and the session's conf
+            doesn't allow this.
     """
     if request.connect:
         return NotImplemented

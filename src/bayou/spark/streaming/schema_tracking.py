@@ -1,11 +1,14 @@
 """Schema evolution of a stream with a schema log.
 
-A batch ends at each change of metadata or protocol. For a change in version v, the end offset is
-(v, METADATA_CHANGE_INDEX), before the files of v. Spark commits this batch when the stream returns
-the next offset, (v, POST_METADATA_CHANGE_INDEX). At the commit, the stream writes the new metadata
-to the schema log, and stops the query with an error. The next run of the query reads with the new
-metadata. If the change renames, drops or widens columns, the next run needs an option that allows
-the change; otherwise the run fails.
+A batch ends before the files of each version v that changes the metadata or the protocol:
+
+1. The end offset of this batch is (v, METADATA_CHANGE_INDEX).
+2. The stream then returns the offset (v, POST_METADATA_CHANGE_INDEX), so that Spark commits the
+   batch.
+3. When Spark commits the batch, the stream writes the new metadata to the schema log. The query
+   stops with an error.
+4. The next run of the query uses the new metadata. If the change renames, drops or widens columns,
+   this run fails unless an option of the stream allows the change.
 """
 
 from __future__ import annotations
@@ -71,11 +74,11 @@ class SchemaTracking:
         return self._log.current is None
 
     def check_consent(self) -> None:
-        """Check that the options allow the column changes in the log's latest entry.
+        """Check that the options allow the schema change in the log's latest entry.
 
         Raises:
-            StreamingSourceError: a column was renamed, dropped or widened, and the options don't
-                allow it; or the schema has another change, which no option allows.
+            StreamingSourceError: a column is renamed, dropped or widened, and no option allows
+                this. The error is also raised for a schema change that no option can allow.
         """
         current, previous = self._log.current, self._log.previous
         if current is None or previous is None:
@@ -117,10 +120,11 @@ class SchemaTracking:
         )
 
     def merge_consecutive(self, engine: Engine) -> None:
-        """Merge the log's current entry with the metadata changes of the next commits.
+        """Replace the log's current entry by one that includes the changes of the next commits.
 
-        Otherwise the query would stop at each of these changes. Commits are merged as long as they
-        change the metadata or the protocol, and have no files.
+        The query then stops once, and not at each of these commits. A commit is included if it
+        changes the metadata or the protocol, and has no files. The first other commit ends the
+        merge.
         """
         current = self._log.current
         if current is None:
@@ -152,8 +156,8 @@ class SchemaTracking:
     ) -> None:
         """Write the first entry of the log.
 
-        The entry has the metadata of version `end`. If `end` is None, it has the metadata at the
-        stream's start.
+        The entry has the metadata of version `end`. If `end` is None, the entry has the metadata of
+        the table at the offset `start`.
 
         Args:
             start: the offset at which the stream starts or continues.
@@ -162,9 +166,9 @@ class SchemaTracking:
             is_new: whether the stream has read no rows yet.
 
         Raises:
-            StreamingSourceError: no single schema can read the batch up to `end`. Also raised if
-                the stream was opened with other metadata than the entry has. In this case, the
-                query must be restarted.
+            StreamingSourceError: no single schema can read all versions up to `end`. The error is
+                also raised if the entry's metadata differs from the metadata that the stream was
+                opened with. In the second case, the query must be restarted.
         """
         version = start.version
         if not is_new and start.index == BASE_INDEX and version > 0:
@@ -185,10 +189,13 @@ class SchemaTracking:
         return self._differs(files.metadata, files.protocol, files.version)
 
     def pending(self, engine: Engine, start: SourceOffset) -> SourceOffset | None:
-        """Return the end offset of the empty batch after a metadata change.
+        """Return the end offset of the next batch if this batch must be empty.
 
-        Returns `start` if this batch has ended and the schema log lacks the change. Otherwise,
-        returns None; the next batch can read files.
+        - After METADATA_CHANGE_INDEX, the next batch is empty and ends at
+          POST_METADATA_CHANGE_INDEX.
+        - After POST_METADATA_CHANGE_INDEX, the result is `start` until the schema log has the
+          metadata change.
+        - In all other cases the result is None, and the next batch can read files.
         """
         if start.index == METADATA_CHANGE_INDEX:
             return replace(start, index=POST_METADATA_CHANGE_INDEX)
@@ -199,7 +206,7 @@ class SchemaTracking:
         return None
 
     def evolve(self, engine: Engine, end: SourceOffset) -> None:
-        """Write the metadata change at the end of a batch to the log; do nothing without a change.
+        """Write the metadata change at the offset `end` to the log, if there is a change.
 
         Raises:
             StreamingSourceError: the log was updated, and the query must be restarted.
@@ -214,7 +221,7 @@ class SchemaTracking:
             raise self._metadata_evolution(end.version)
 
     def check_initial(self, engine: Engine, snapshot: TableState) -> None:
-        """If an initial snapshot has newer metadata than the log, write the metadata to the log.
+        """Write the metadata of an initial snapshot to the log, if it is newer than the log.
 
         Raises:
             StreamingSourceError: the log was updated, and the query must be restarted.
@@ -256,9 +263,9 @@ class SchemaTracking:
         self._log.write(SchemaLogEntry.of(version, metadata, protocol, source, previous))
 
     def _source_path(self, engine: Engine) -> str:
-        """Return the source's folder in the checkpoint, for the schema log.
+        """Return the source's folder in the checkpoint, for `SchemaLogEntry.source_path`.
 
-        Spark doesn't pass the checkpoint's location to Python sources. The checkpoint is the
+        Spark doesn't pass the checkpoint's location to Python sources. Bayou therefore uses the
         nearest folder above the schema tracking location that contains Spark's file `metadata`.
         """
         for folder in _ancestors(self._log.root):

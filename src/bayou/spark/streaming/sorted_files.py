@@ -83,8 +83,8 @@ def _write_run(table: pa.Table, path: Path) -> Path:
 def _merged(runs: Sequence[Path], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Merge sorted runs into one sorted sequence of batches.
 
-    One batch of each run is in memory. Each step compares the last keys of these batches, selects
-    the smallest key, and sorts the rows of all batches up to this key.
+    Only one batch of each run is in memory. Each step takes the last sort key of each of these
+    batches, and finds the smallest of these keys. It then sorts and yields all rows up to this key.
     """
     with ExitStack() as files:
         heap: list[tuple[tuple[Any, ...], int]] = []
@@ -181,7 +181,7 @@ class SortedFiles:
     Args:
         count: number of files.
         size: total bytes of the files.
-        batches: the list in batches of `BATCH_ROWS` files; empty if the list is on disk.
+        batches: the files, in batches of `BATCH_ROWS` files; empty if the list is on disk.
         folder: the folder with the list on disk; None if the list is in memory.
     """
 
@@ -203,11 +203,11 @@ class SortedFiles:
     def build(
         cls, files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], memory: int | None = None
     ) -> SortedFiles:
-        """Sort files.
+        """Sort files by modification time, then by a string.
 
         Args:
-            files: batches of files, each as an array of `ADD_TYPE` and an array of strings. The
-                strings are the sort key for files with the same modification time.
+            files: batches of files. Each batch is a pair of arrays of the same length: the files
+                as `ADD_TYPE` structs, and the strings.
             memory: approximate memory in bytes; None for `DEFAULT_SORT_MEMORY`.
         """
         limit = memory or DEFAULT_SORT_MEMORY
@@ -240,7 +240,9 @@ class SortedFiles:
 
     @classmethod
     def open(cls, folder: Path) -> SortedFiles | None:
-        """Open a list that another process has written with `write`; None if it is incomplete.
+        """Open a list that another process has written with `write`.
+
+        Returns None if the process hasn't written the whole list yet.
 
         `close` deletes the folder.
         """
@@ -271,7 +273,7 @@ class SortedFiles:
 
     @property
     def is_available(self) -> bool:
-        """Whether the list can be read: it is in memory, is open, or is still on disk."""
+        """Whether the list can be read. False if it was on disk, isn't open, and was deleted."""
         return self._folder is None or self._reader is not None or _index(self._folder).exists()
 
     def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:

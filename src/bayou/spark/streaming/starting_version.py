@@ -1,8 +1,8 @@
 """The start version of a stream, and requests of streams that wait for their first commit.
 
 If a query has no checkpoint, Spark doesn't know the stream's start offset, and runs a first batch
-even if there are no rows. To avoid the empty batch, a waiting stream asks the driver's process to
-set the start offset in Spark. Spark runs no batch while the end offset equals the start offset.
+even if there are no rows. To avoid this empty batch, the stream asks the driver's process to set
+the start offset in Spark. Spark then runs no batch until the end offset is after the start offset.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ def starting_version(
 
 
 def checked_latest_version(engine: Engine, table: str, next_version: int) -> int:
-    """Return a table's latest version; raise an error if a stream has read a later version.
-
-    If a stream has read a later version, the table was replaced by an older copy, and the stream
-    would skip new commits.
+    """Return a table's latest version.
 
     Args:
-        next_version: the last version that the stream has read, plus 1.
+        next_version: the version that the stream reads next.
+
+    Raises:
+        StreamingSourceError: the stream has already read a version after the latest version. The
+            table was replaced by an older copy, and the stream would skip new commits.
     """
     latest = load_table_state(engine, table).version
     if next_version > latest + 1:
@@ -111,7 +112,7 @@ def set_start_offset(shared: Path | None, offset: str) -> bool:
 
     Args:
         shared: the folder that both processes share; None if there is none.
-        offset: JSON of the offset, as Spark stores it.
+        offset: JSON of the offset, in the form that Spark stores in the checkpoint.
 
     Returns:
         Whether the start offset was set.
