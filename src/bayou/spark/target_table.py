@@ -1,4 +1,4 @@
-"""`TargetTable`: the table of a `DeltaTable` method or of an SQL statement, with its session."""
+"""`TargetTable`: the table that a `DeltaTable` method or an SQL statement reads or changes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _STORAGE = ("aws_", "azure_", "google_", "allow_http", "allow_invalid_certificat
 
 @dataclass(frozen=True, kw_only=True)
 class TargetTable:
-    """A table's path, session and storage options; the table need not exist.
+    """The path of a table, a Spark session and storage options. The table need not exist.
 
     Attributes:
-        location: the path as the user or the catalog wrote it.
-        name: the table's name in the session's catalog; None if the user gave a path.
-        alias: alias of the table in SQL conditions and values, or None.
-        view: the temporary view through which a statement changes the table; None without a view,
-            or if the columns of the view are exactly the table's columns.
+        location: the table's path as the user or the catalog wrote it.
+        name: the table's name in the session's catalog; None if the user specified a path.
+        alias: alias of the table in SQL conditions and values; None without an alias.
+        view: the temporary view through which a statement changes the table. None if the statement
+            doesn't use a view, or if the view has exactly the table's columns.
         options: Hadoop's file system options (`fs.`, `dfs.`) or deltalake's storage options.
     """
 
@@ -79,7 +79,7 @@ class TargetTable:
 
     @cached_property
     def engine(self) -> SessionEngine:
-        """The engine for operations in the driver; large checkpoints are written on executors."""
+        """The engine for operations in the driver. It writes large checkpoints on executors."""
         return SessionEngine(self.spark, for_path(self.location, self.storage))
 
     @cached_property
@@ -111,9 +111,9 @@ class TargetTable:
         return latest_snapshot(self.engine, self.location, self.spark)
 
     def snapshot_at(self, version: int | None, timestamp: int | None) -> Snapshot:
-        """The snapshot of a version or of a timestamp (ms since the epoch).
+        """The snapshot of a version, or of a timestamp in ms since the epoch.
 
-        If both are None, the latest snapshot is returned.
+        If both arguments are None, the latest snapshot is returned.
         """
         if version is not None:
             return self.table.snapshot_as_of_version(self.engine, version)
@@ -126,7 +126,7 @@ class TargetTable:
 
     @property
     def transaction_identifier(self) -> tuple[str, int] | None:
-        """`txnAppId` and `txnVersion` in the session's conf; None if neither is set."""
+        """The pair (`txnAppId`, `txnVersion`) in the session's conf; None if neither is set."""
         app_id = self.spark.conf.get(TRANSACTION_APP, None)
         version = self.spark.conf.get(TRANSACTION_VERSION, None)
         if app_id is None and version is None:
@@ -148,23 +148,20 @@ class TargetTable:
 
     @property
     def transaction_ids(self) -> Mapping[str, int]:
-        """`transaction_identifier` as a mapping from `txnAppId` to `txnVersion`.
-
-        The mapping is empty if `transaction_identifier` is None.
-        """
+        """A mapping from `txnAppId` to `txnVersion` of the session's conf; empty if not set."""
         identifier = self.transaction_identifier
         return {} if identifier is None else dict([identifier])
 
     def commit_once(self, run: Callable[[Snapshot], ResultT]) -> ResultT | None:
-        """Run an operation, unless the table already contains it.
+        """Run an operation, unless the table already contains it, and return the result of `run`.
 
         The table contains the operation if its log has the session's `txnAppId` with the same or a
         higher `txnVersion`. In this case `run` isn't called, and the result is None.
 
-        In both cases, `reset_transaction_version` is called at the end.
+        `reset_transaction_version` is called at the end in both cases.
 
         Args:
-            run: called with the latest snapshot; runs and commits the operation.
+            run: function that runs and commits the operation. The argument is the latest snapshot.
         """
         snapshot, result = self.snapshot(), None
         name, version = self.transaction_identifier or ("", 0)
@@ -176,9 +173,10 @@ class TargetTable:
 
     @property
     def time_zone(self) -> str:
-        """Time zone in which the session reads partition timestamps that have no time zone.
+        """Time zone of timestamp partition values that have no time zone.
 
-        It is the session's time zone, or UTC without `enable`.
+        This is the session's time zone if `bayou.spark.enable` was called, otherwise UTC. An
+        environment variable can set another time zone; see `TIME_ZONE`.
         """
         session = self.spark if is_enabled(self.spark) else None
         return TIME_ZONE.string() or TIME_ZONE.string(spark=session) or "UTC"
@@ -189,7 +187,7 @@ class TargetTable:
         return self.engine.user_metadata
 
     def frame(self) -> Any:
-        """Return the rows of the latest version as a DataFrame, under the alias."""
+        """Return a DataFrame with the rows of the latest version. It has the alias `alias`."""
         reader = self.spark.read.format("delta")
         if self.options:
             reader = reader.options(**dict(self.options))

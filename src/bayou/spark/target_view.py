@@ -1,15 +1,14 @@
 """`TargetView`: the temporary view through which a statement changes a table.
 
-Conditions and values are computed from the view's columns, and values are assigned to the table's
-columns of the same names. All other columns keep their values, including columns that the view
-omits. delta-spark assigns the values in the same way.
+As in delta-spark, conditions and values are computed from the view's columns. The values are
+assigned to the table's columns with the same names. All other columns of the table keep their
+values, also if the view omits them.
 
-A view can show a column of the table under the name of another column, such as `SELECT a AS b, b AS
-a`. For this view, delta-spark evaluates the condition of an UPDATE or DELETE with two sets of
-columns: the table's columns determine which files are skipped, and the view's columns determine
-which rows of the other files match. In delta-spark, the changed rows therefore depend on the
-distribution of the rows over files. In Bayou, a row matches if the condition is true for both sets
-of columns.
+A view can swap the names of columns, such as `SELECT a AS b, b AS a`. The condition of an UPDATE or
+DELETE then has two meanings: `a` can be the column of the table or the column of the view. In
+Bayou, a row matches if the condition is true with both meanings. delta-spark uses the table's
+columns to skip files, and the view's columns to select rows in the other files. In delta-spark, the
+changed rows therefore depend on which file contains which row.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from bayou.protocol.sql import quote_identifier
 from bayou.spark.jvm.views import ViewPlan
 
 INTERNAL = "__bayou_"
-"""Prefix of the columns that row operations add to the table's or view's columns."""
+"""Prefix of the names of columns that UPDATE, DELETE and MERGE add to a DataFrame internally."""
 
 _TABLE = f"{INTERNAL}table_"
 _VIEW = f"{INTERNAL}view_"
@@ -41,7 +40,7 @@ class TargetView:
 
     Attributes:
         name: the name of the view in the statement.
-        plan: what the view computes from the table's columns.
+        plan: how the view computes its columns from the table's columns.
     """
 
     name: str
@@ -57,21 +56,24 @@ class TargetView:
         return all(column.keeps_name for column in self.plan.columns)
 
     def hidden_columns(self, table_columns: Iterable[str]) -> dict[str, str]:
-        """Return the table's columns that the view leaves out, renames or replaces.
+        """Return the table's columns that the view omits, renames or replaces.
 
-        Each key is the name in the table, and the value is the name in the result of `rows`.
+        Each key is the name of a column in the table. The value is the column's name in the result
+        of `rows`.
 
         Args:
-            table_columns: the table's columns, including columns that are newer than the view.
+            table_columns: the names of the table's columns, including columns that were added
+                after the view was created.
         """
         shown = {column.name.lower() for column in self.plan.columns if column.keeps_name}
         return {name: f"{_TABLE}{name}" for name in table_columns if name.lower() not in shown}
 
     def rows(self, table_rows: Any, kept: Collection[str]) -> Any:
-        """Return a DataFrame with the columns of the view, of `kept` and of `hidden_columns`.
+        """Return the view's rows with additional columns: `kept` and the hidden columns.
 
         Args:
-            table_rows: a DataFrame with the table's columns and the columns `kept`.
+            table_rows: a DataFrame with the table's columns and the columns in `kept`.
+            kept: the names of columns that an operation has added to the table's columns.
         """
         hidden = self.hidden_columns(name for name in table_rows.columns if name not in kept)
         copies = [F.col(quote_identifier(name)).alias(copy) for name, copy in hidden.items()]
@@ -94,14 +96,15 @@ class TargetView:
             raise self._changed_table_error()
 
     def check_columns(self, read: Snapshot | None, latest: Snapshot) -> None:
-        """Raise `PredicateError` if a column name no longer means the column that the view reads.
+        """Raise `PredicateError` if a column name now refers to another column than in the view.
 
         In a table with column mapping, a column can be dropped or renamed, and a new column can get
-        its name. Names of struct fields are checked too, also in arrays and maps.
+        the old name. The names of nested fields are checked too.
 
         Args:
-            read: the version that the view reads; None if it is no longer available. In this case,
-                an error is raised if the table has column mapping.
+            read: the table version at which the view was created. None if the version is no longer
+                available; the method then raises an error if the table has column mapping.
+            latest: the latest version of the table.
         """
         if read is None:
             if column_mapping_mode(latest.properties) != "none":
@@ -154,7 +157,7 @@ class TargetView:
         return select(select(rows, renamed, *copies).where(condition), shown)
 
     def check_assigned(self, columns: Iterable[str]) -> None:
-        """Raise `PredicateError` if the view doesn't show a column that a statement assigns."""
+        """Raise `PredicateError` if a statement assigns a column that the view doesn't have."""
         known = {name.lower() for name in self.columns}
         for column in columns:
             if column.lower() not in known:
@@ -165,7 +168,7 @@ class TargetView:
                 )
 
     def check_written(self, snapshot: Snapshot) -> None:
-        """Raise `PredicateError` if rows of the view can't be written to the table."""
+        """Raise `PredicateError` if the table lacks a column of the view."""
         for name in self.columns:
             if snapshot.schema.get(name) is None:
                 raise self._error(
@@ -209,7 +212,7 @@ class TargetView:
         self.check_written(snapshot)
 
     def _columns_added_later(self, snapshot: Snapshot) -> list[str]:
-        """Return the columns of the table that are missing in the version that the view reads."""
+        """Return the columns that were added to the table after the view was created."""
         read = {name.lower() for name in self.plan.table_columns}
         return sorted(name for name in snapshot.schema.names if name.lower() not in read)
 

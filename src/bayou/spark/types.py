@@ -1,4 +1,4 @@
-"""Conversion of schemas between Delta and Spark, which use almost the same JSON."""
+"""Conversion of schemas between Delta and Spark. Both use almost the same JSON."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _INTERNAL_METADATA = "delta."
 def to_spark(schema: StructType) -> spark_types.StructType:
     """Convert a table's schema to a Spark schema.
 
-    Delta's internal metadata, such as `delta.columnMapping.id`, is removed. Otherwise Spark would
-    copy the metadata into a table that is written from the DataFrame.
+    Delta's internal column metadata, such as `delta.columnMapping.id`, is removed. Otherwise Spark
+    would copy the metadata to a new table when a DataFrame of this table is written.
     """
     public_schema = _map_schema(schema, _without_internal_metadata)
     try:
@@ -71,8 +71,9 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
 def to_spark_arrow(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark expects for rows of a table.
 
-    The schema differs from the kernel's Arrow schema in two types: the fields of a variant have the
-    opposite order, and geometries and geographies are structs of `srid` and `wkb`.
+    The schema differs from the kernel's Arrow schema in two ways. The fields `value` and `metadata`
+    of a variant have the opposite order. Geometries and geographies are structs of `srid` and
+    `wkb`, and not binary.
     """
     arrow_schema = to_arrow_schema(_map_schema(schema, _spark_variant))
     fields = [
@@ -115,9 +116,9 @@ def contains_type(data_type: DataType, condition: Callable[[DataType], bool]) ->
 
 
 def unused_name(name: str, names: Iterable[str]) -> str:
-    """Return a name that isn't in `names`: `name`, or `name` after underscores.
+    """Return `name`, with as many underscores before it as it needs to differ from `names`.
 
-    The case of the names is ignored.
+    Names are compared without regard to case.
     """
     used = {n.lower() for n in names}
     while name.lower() in used:
@@ -132,7 +133,7 @@ def _map_schema(schema: StructType, function: Callable[[DataType], DataType]) ->
 
 
 def _map_types(data_type: DataType, function: Callable[[DataType], DataType]) -> DataType:
-    """Replace each type at every level by the result of a function, starting with inner types."""
+    """Apply a function to a type and to all types nested in it, from the inside out."""
     match data_type:
         case StructType(fields):
             data_type = StructType(
@@ -192,7 +193,7 @@ def _spark_variant(data_type: DataType) -> DataType:
 
 
 def _with_spark_geometries(arrow_type: Any, data_type: DataType) -> Any:
-    """Replace binary by Spark's structs where `data_type` has a geometry or geography."""
+    """Replace the binary Arrow type of geometries and geographies by Spark's structs."""
     match data_type:
         case GeometryType() | GeographyType():
             return geospatial.arrow_type(data_type)

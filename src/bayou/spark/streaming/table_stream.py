@@ -1,7 +1,7 @@
 """`TableStream`: the start offset, end offsets and micro-batches of a stream of a Delta table.
 
-The module doesn't depend on Spark. After a restart, a stream needs only its offsets: it returns the
-same batches for the same offsets. The files and commits in its attributes are only cached.
+The module doesn't depend on Spark. For the same offsets, a stream returns the same batches, also
+after a restart. Its attributes are only caches of files and commits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StreamBatch:
 
     @property
     def change_state(self) -> ChangeState:
-        """The `ChangeState` with which `changes` are read."""
+        """The `ChangeState` that is needed to read the files in `changes`."""
         return ChangeState(scan_state=self.state)
 
 
@@ -65,8 +65,8 @@ class TableStream:
     """A stream of a table; not thread-safe.
 
     Args:
-        state: the table's state when the stream is opened. It is the initial snapshot of a new
-            stream without a starting version or timestamp.
+        state: the table's state when the stream is opened. If the stream is new, and has no
+            starting version or timestamp, this state is the initial snapshot.
         columns: the columns to read.
         starting_timestamp: `startingTimestamp` in ms since the epoch; None if not set.
         tracking: schema evolution with a schema log; None without `schemaTrackingLocation`.
@@ -110,7 +110,7 @@ class TableStream:
         return self._state.path
 
     def initial_offset(self) -> SourceOffset:
-        """Return the start offset of a new stream; all calls return the same offset."""
+        """Return the start offset of a new stream. All calls return the same offset."""
         if self._initial is None:
             version = starting_version(
                 self._engine, self._state, self._options, self._starting_timestamp
@@ -127,17 +127,19 @@ class TableStream:
         return SourceOffset.from_json(data, table_id=self._state.table_id, table=self.table)
 
     def prepare_for_available_now(self) -> None:
-        """Limit the stream to the commits that exist at the next call of `latest_offset`."""
+        """Limit the stream to the commits that exist when `latest_offset` is called next."""
         self._available_now = True
 
     def latest_offset(
         self, start: SourceOffset, *, files: int | None = None, unlimited: bool = False
     ) -> SourceOffset:
-        """Return the end offset of the next micro-batch; `start` if there is nothing to read.
+        """Return the end offset of the next micro-batch.
+
+        If there is nothing to read, the result is `start`.
 
         Args:
             start: the end offset of the last batch.
-            files: the maximum number of files; if None, `maxFilesPerTrigger` applies.
+            files: maximum number of files in the batch; if None, `maxFilesPerTrigger` applies.
             unlimited: whether all read limits are ignored.
         """
         if not start.initial:
@@ -164,15 +166,16 @@ class TableStream:
         return end
 
     def latest_known(self) -> SourceOffset:
-        """Return the offset after the latest version in the last listing of the log."""
+        """Return the offset after the latest known version, without a new listing of the log."""
         return SourceOffset(table_id=self._state.table_id, version=self._commits.latest + 1)
 
     def batch(self, start: SourceOffset, end: SourceOffset) -> StreamBatch:
         """Return the files of a micro-batch.
 
-        For the first batch, `start` is the result of `initial_offset`. After a restart, this result
-        can have a later version than before the restart. Therefore the version of the initial
-        snapshot is taken from `end`.
+        Args:
+            start: the start offset of the batch. For the first batch, it is the result of
+                `initial_offset`; see `_corrected_start`.
+            end: the end offset of the batch.
         """
         self._check_schema_of_last_run(start)
         start = _corrected_start(start, end)
@@ -191,7 +194,7 @@ class TableStream:
         return StreamBatch(state=replace(state, deletion_vectors=vectors), adds=adds)
 
     def commit(self, end: SourceOffset) -> None:
-        """Finish a micro-batch. A metadata change at its end is written to the schema log.
+        """Finish a micro-batch. A metadata change at the offset `end` is written to the schema log.
 
         Raises:
             StreamingSourceError: the schema log was updated, and the query must be restarted.
@@ -250,7 +253,11 @@ class TableStream:
         )
 
     def _check_commit(self, files: CommitFiles) -> bool:
-        """Return whether to skip a commit; raise an error if the stream can't read the commit."""
+        """Return whether the stream skips a commit.
+
+        Raises:
+            StreamingSourceError: the stream can't read the commit.
+        """
         if files.metadata is not None and self._tracking is None:
             self._schema.check(files.metadata, files.version, at_start=False)
         if self._options.read_change_feed:
@@ -315,7 +322,12 @@ class TableStream:
     def _changes_of(
         self, plan: ChangePlan, commit: CommitFiles, first: int, stop: int
     ) -> Iterator[ChangeFile]:
-        """Yield the change files of a commit from index `first` to `stop` (exclusive)."""
+        """Yield the files of the change data feed in a commit.
+
+        Args:
+            first: index of the first file in the commit.
+            stop: index after the last file.
+        """
         excluded = frozenset[int]()
         paths: list[Any] = commit.paths.to_pylist()
         if self._options.exclude is not None:
@@ -345,9 +357,13 @@ class TableStream:
     def _commits_between(
         self, version: int, start: SourceOffset, end: SourceOffset
     ) -> Iterator[tuple[CommitFiles, int, int]]:
-        """Yield the commits of a batch from `version` on, with the range of files to read.
+        """Yield the commits of a batch, each with the range of files to read.
 
-        The range is the index of the first file, and the index after the last file.
+        Each item is a tuple: the commit, the index of the first file to read, and the index after
+        the last file to read.
+
+        Args:
+            version: the version of the first commit.
         """
         last = end.version if end.index >= 0 else end.version - 1
         expected = version
@@ -369,9 +385,10 @@ class TableStream:
             )
 
     def _initial_snapshot(self, version: int) -> tuple[TableState, SortedFiles]:
-        """Return the table state and the sorted files of a version, from a cache if possible.
+        """Return the table state and the sorted list of the files of a version.
 
-        If the list of sorted files was deleted from disk, the files are sorted again.
+        The last result is cached. If the cached list was deleted from disk, the files are sorted
+        again.
         """
         known = self._snapshot
         if known is not None and known[0].version == version and known[1].is_available:
@@ -414,14 +431,12 @@ class TableStream:
     def _check_schema_of_last_run(self, start: SourceOffset) -> None:
         """Raise an error if the schema has changed since the last run of the query.
 
-        If the last run has read all files of version v, the next batch starts at version v + 1, and
-        `_check_schema_once` compares the stream's schema with the schema of version v + 1. If the
-        commit of version v + 1 changed the schema, both schemas already have the change, and
-        `_check_schema_once` finds no difference. Therefore this method compares the stream's schema
-        with the schema of version v.
+        The method compares the stream's schema with the schema of the last version that the last
+        run has read. `_check_schema_once` only compares it with versions that the next batch reads.
+        If the first of these versions changes the schema, `_check_schema_once` finds no difference.
 
-        delta-spark doesn't need this check: after a restart, Spark plans the last batch of a JVM
-        source again.
+        delta-spark doesn't need this check, because Spark plans the last batch of a JVM source
+        again after a restart.
         """
         if self._tracking is not None or self._restart_checked:
             return
@@ -456,12 +471,13 @@ class TableStream:
         )
 
     def _check_schema_once(self, start: int, end: int | None) -> None:
-        """Raise an error if the stream's schema can't read rows of versions `start` to `end`.
+        """Raise an error if the stream's schema can't read the rows of a batch.
+
+        Only the first call checks the schema.
 
         Args:
-            start: the first version.
-            end: the last version of the batch, if an earlier run of the query planned the batch. If
-                None, only `start` is checked.
+            start: the first version of the batch.
+            end: the last version of the batch. If None, only the version `start` is checked.
         """
         if self._tracking is not None or self._schema_checked:
             return
@@ -499,9 +515,8 @@ class TableStream:
 def _corrected_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
     """Return the start offset of a batch, with the correct version of the initial snapshot.
 
-    After a restart, the start offset of the first batch is computed again, and may have a later
-    version than the initial snapshot. Therefore the version is taken from `end`. Start offsets of
-    other batches are returned unchanged.
+    Only the start offset of the first batch can be wrong: after a restart it is computed again, and
+    can have a later version than the initial snapshot. The correct version follows from `end`.
     """
     if not (start.initial and start.index == BASE_INDEX):
         return start

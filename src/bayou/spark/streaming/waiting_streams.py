@@ -2,12 +2,11 @@
 
 The stream waits for its first commit. Without this module, Spark would run an empty batch first.
 
-Spark's `MicroBatchExecution.constructNextBatch` runs a batch if a source's end offset differs from
-its start offset. In a query without a checkpoint, a source has no start offset, and Spark runs a
-batch in any case (`isNewDataAvailable`, `getOrElse(true)`). A JVM source can return null as the end
-offset to prevent this batch, but a Python source can't
-(`PythonMicroBatchStreamWithAdmissionControl.latestOffset`). Therefore the driver's process sets the
-start offset in the query's `StreamExecutionContext`.
+Spark runs a batch if a source's end offset differs from its start offset
+(`MicroBatchExecution.constructNextBatch`). If a query has no checkpoint, its sources have no start
+offset, and Spark runs a batch in any case. To prevent this batch, a JVM source can return null as
+the end offset, but a Python source can't. Therefore the driver's process sets the start offset in
+the query's `StreamExecutionContext`.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def respond_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: watch a folder for a stream's request to the driver.
+    """Handler of the hook `stream_load`: accept requests of a stream to set its start offset.
 
-    With the request, the stream asks for its start offset to be set in Spark. The folder is created
-    only if `startingVersion` is `latest`. The stream gets the folder's path as a read option.
+    If `startingVersion` is `latest`, the handler creates a folder for the requests. A background
+    thread watches the folder. The stream gets the folder's path as a read option.
 
     Returns NotImplemented, so that Spark's `load` is called.
     """

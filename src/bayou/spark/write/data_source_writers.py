@@ -1,9 +1,11 @@
 """The batch writer and the streaming sink of the Python data source.
 
-The sink commits every micro-batch exactly once. Each commit has a transaction identifier: the id of
-the query from its checkpoint, and the number of the micro-batch. If Spark repeats a committed
-batch, the table already has the batch's number, and nothing is written. After a restore of an older
-copy of the checkpoint, new batches can have numbers that the table already has. This is an error.
+The sink commits every micro-batch exactly once. Each commit has a transaction identifier: the query
+id from the checkpoint, and the number of the micro-batch (batch id). If the table already has the
+identifier, Spark has repeated a committed batch, and nothing is written.
+
+If an older copy of the checkpoint is restored, a new batch can have the number of an earlier batch.
+This is an error.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ class TaskFiles(WriterCommitMessage):
 
     Attributes:
         actions: the encoded actions of the files that the task wrote.
-        versions_read: for an overwrite, the versions of the written table that tasks of the query
-            have read on this executor; otherwise empty.
+        versions_read: for an overwrite, the versions of the table that this executor has read in
+            the query that writes to the same table. Empty for other writes.
     """
 
     actions: bytes = field(repr=False)
@@ -104,8 +106,8 @@ class BatchFiles(WriterCommitMessage):
     """The result of a task of a micro-batch.
 
     Attributes:
-        started_write: the plan by which the task wrote the files. The commit uses the same plan;
-            see `DeltaStreamWriter`.
+        started_write: the planned write that the task has used. The commit uses the same planned
+            write; see `DeltaStreamWriter`.
         actions: the encoded actions of the files that the task wrote.
     """
 
@@ -116,10 +118,10 @@ class BatchFiles(WriterCommitMessage):
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
     """The writer of a micro-batch.
 
-    For each micro-batch, Spark creates two writers in separate processes. Each of them plans the
-    write. The tasks use the first writer, and return its plan with their results (`BatchFiles`).
-    Spark then calls `commit` of the second writer, which commits with the returned plan instead of
-    its own.
+    For each micro-batch, Spark creates two writers in separate processes, and both plan the write.
+    The tasks use the plan of the first writer, and return the plan with their results
+    (`BatchFiles`). Spark calls `commit` of the second writer. It commits with the plan of the first
+    writer.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:

@@ -65,20 +65,21 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
 ) -> int | None:
     """Write the rows of a DataFrame in one commit, and return the table's new version.
 
-    Returns None if the table didn't exist and wasn't created. Also returns None under Spark
-    Connect, where the data source writes and commits the rows on the server. If the write uses the
+    Returns None if the table didn't exist and wasn't created. Under Spark Connect, the result is
+    always None, because the data source commits the rows on the server. If the write uses the
     session's `txnVersion`, `reset_transaction_version` is called after the write.
 
     Args:
-        match: how columns are matched with the columns of an existing table. If it is "name" or
-            "position", values are cast as by `INSERT`. If it is None, columns are matched by name,
+        match: how columns are matched with the columns of an existing table. With "name" and
+            "position", values are cast as in an `INSERT`. With None, columns are matched by name,
             and must have the types of the table's columns.
         operation: the operation in the table's history.
         requires_partition_columns: whether the DataFrame must have all partition columns of an
             existing table. If False, missing partition columns get their default, or NULL. If
-            `match` is None, the DataFrame must always have all partition columns.
-        nested: how the fields of structs are matched. "spark" means by position if a column needs
-            a cast, and otherwise by name, as delta-spark does for `INSERT`.
+            `match` is None, the argument has no effect: all partition columns are required.
+        nested: how the fields of structs are matched. "spark" is the rule of delta-spark's
+            `INSERT`: if any column needs a cast, fields are matched by position, otherwise by
+            name.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
         frame = _cast_to_table(
@@ -134,14 +135,14 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
 
 
 def _finished(frame: Any, options: WriteOptions, version: int | None) -> int | None:
-    """Reset the session's `txnVersion` if the write has used it; return `version`."""
+    """Return `version`. If the write has used the session's `txnVersion`, reset the setting."""
     if options.session_application:
         reset_transaction_version(frame.sparkSession, options.path)
     return version
 
 
 def _write_by_data_source(frame: Any, options: WriteOptions) -> None:
-    """Write the rows with the Python data source, under Spark Connect."""
+    """Write the rows with the Python data source. This is used under Spark Connect."""
     if options.optimize_write:
         frame = frame.hint("rebalance", *map(quote_identifier, options.partition_by or ()))
     overwrites = options.mode is WriteMode.OVERWRITE
@@ -163,17 +164,17 @@ def _engine(options: WriteOptions) -> Engine:
 def _rows_read(
     frame: Any, engine: Engine, table: Table, version: int, write: TableWrite
 ) -> tuple[Predicate | None, ...]:
-    """Return predicates for the rows that a DataFrame reads from the table to which it is written.
+    """Return predicates for the rows that a DataFrame reads from the table that it is written to.
 
-    The result is that of `predicates_read`. It is empty if the write replaces all rows, or if the
-    table doesn't exist.
+    See `predicates_read`. The result is empty if the write replaces all rows, or if the table
+    doesn't exist.
 
     Args:
         version: the version of the table that the DataFrame reads.
 
     Raises:
-        CommitConflictError: the log no longer has this version, or the latest version has another
-            schema or other properties (`check_same_metadata`).
+        CommitConflictError: the log no longer has this version. The error is also raised if the
+            latest version has another schema or other properties; see `check_same_metadata`.
     """
     if write.overwrites and write.replace_where is None and not write.dynamic_partitions:
         return ()  # the commit depends on all rows, because it replaces them
@@ -207,7 +208,7 @@ def _write(frame: Any, started: StartedWrite) -> tuple[list[bytes], frozenset[in
 
 
 def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any:
-    """If optimized writes are enabled, repartition the rows by the table's partitions."""
+    """Repartition the rows by the table's partition columns, if optimized writes are enabled."""
     enabled = options.optimize_write
     if enabled is None:
         enabled = TableProperties(started.plan.properties).optimize_write
@@ -247,8 +248,8 @@ def _cast_to_table(
     doesn't exist, the DataFrame is returned unchanged.
 
     Args:
-        adds_partition_columns: whether partition columns that the DataFrame lacks are added, with
-            NULL in all rows. Columns that writers compute aren't added.
+        adds_partition_columns: whether missing partition columns are added to the DataFrame. Their
+            values are NULL. Columns that writers compute, such as generated columns, aren't added.
     """
     engine = _engine(options)
     table = Table.for_path(engine, options.path)
@@ -308,10 +309,10 @@ def _cast_to_table(
 def check_number_of_columns(
     path: str, table_columns: Sequence[str], row_columns: Sequence[str], *, merge_schema: bool
 ) -> None:
-    """Raise `SchemaError` if rows don't have the number of columns that `insertInto` requires.
+    """Raise `SchemaError` if rows don't have as many columns as the table.
 
     Args:
-        merge_schema: whether the rows may have more columns than the table.
+        merge_schema: whether the rows can have more columns than the table.
     """
     count, expected = len(row_columns), len(table_columns)
     missing = count < expected
@@ -328,7 +329,7 @@ def check_number_of_columns(
 
 
 def _widened_field(field: StructField, rows: StructType, rule: WideningRule) -> StructField:
-    """Return a table's column with the type that it has after the write; see `widened_type`."""
+    """Return a column of a table with its type after the write; see `widened_type`."""
     other = rows.get(field.name)
     if other is None:
         return field

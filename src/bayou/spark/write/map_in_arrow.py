@@ -42,11 +42,11 @@ def write_frame(
     If the write fails, the files of successful tasks are deleted before the error is raised.
 
     Args:
-        tasks: the maximum number of tasks; None if it is unknown.
+        tasks: maximum number of tasks; None if it is unknown.
 
     Returns:
-        The results of the tasks for `StartedWrite.commit`, and the versions of the written table
-        that the tasks have read. Tasks report these versions only for an overwrite.
+        The results of the tasks for `StartedWrite.commit`, and the versions of the table that the
+        query has read from the same table. The versions are empty unless the write is an overwrite.
     """
     return with_small_rows(frame, started.plan.table, lambda rows: _write(rows, started, tasks))
 
@@ -84,7 +84,7 @@ def _write(
 
 
 class _TaskWriter:
-    """The function that writes the rows of a task, for `mapInArrow`; can be pickled."""
+    """The function that `mapInArrow` calls to write the rows of a task. It can be pickled."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
 """Writes of a DataFrame by Spark's own Parquet writer, without Python workers.
 
-The driver reads the statistics of the files from their footers. Spark's writer is used only for
-unpartitioned tables in the local file system. The tables must have no constraints and no generated
-values, and footers must have statistics for the types of all columns. Other writes run in Python
-workers; see `map_in_arrow`.
+The driver reads the statistics of the written files from their Parquet footers. Spark's writer is
+used only for unpartitioned tables in the local file system. The tables must have no constraints and
+no generated values, and Parquet footers must have statistics for all columns. Other writes run in
+Python workers; see `map_in_arrow`.
 
-Partitioned tables are written in Python workers, because Spark's writer sorts the rows of each task
-by partition. The sort takes longer than sending the rows to Python.
+Spark's writer isn't used for partitioned tables, because it sorts the rows of each task by
+partition. The sort takes longer than sending the rows to Python.
 """
 
 from __future__ import annotations
@@ -63,10 +63,11 @@ from bayou.spark.write.started_write import StartedWrite
 _LOG = logging.getLogger(__name__)
 
 WRITER = "spark.bayou.writer"
-"""Setting: `auto`; or `python`, so that all writes run in Python workers.
+"""Setting that selects the writer: `python` for Python workers, or `auto`.
 
-A task of Spark's Parquet writer writes one file, whatever its size, as with delta-spark. A Python
-worker starts a new file at 128 MB or the table's `delta.targetFileSize`.
+With `auto`, Spark's Parquet writer is used if it supports the write. A task of Spark's writer
+writes one file of any size, as in delta-spark. A Python worker starts a new file at 128 MB or the
+table's `delta.targetFileSize`.
 """
 
 _TYPES = frozenset(
@@ -76,7 +77,7 @@ _TYPES = frozenset(
     }
 )
 _METADATA = frozenset({"comment", "delta.typeChanges", ID_KEY, PHYSICAL_NAME_KEY})
-"""Column metadata that doesn't restrict or compute values."""
+"""Keys of column metadata that have no effect on the values of a column."""
 
 _CODECS = {
     "none": "none",
@@ -85,21 +86,22 @@ _CODECS = {
     "gzip": "gzip",
     "zstd": "zstd",
 }
-"""Spark's names of the codecs that both writers have."""
+"""Maps the compression codecs that both writers support to Spark's names."""
 
 _THREADS = 8
 _KNOWN_RELATIONS = frozenset({"LogicalRelation", "Range", "LocalRelation", "OneRowRelation"})
-"""Relations in Spark's plans that a native write can read.
+"""Relations in the plan of a DataFrame that Spark's writer can write in an overwrite.
 
-They don't read a Delta table, or their plan contains the version that they read. An overwrite of
-the same table needs this version. For other relations, only Python workers report it.
+An overwrite must know which version of the table the DataFrame reads. These relations don't read a
+Delta table, or their plan contains the version. For other relations, only Python workers report the
+version.
 """
 
 _warned: set[str] = set()
 
 
 def prepare_native_write(frame: Any, started: StartedWrite) -> NativeWrite | None:
-    """Return the native write of a DataFrame; None if its rows must be written in Python."""
+    """Return a write by Spark's Parquet writer; None if Python workers must write the rows."""
     if _writer(frame.sparkSession) == "python":
         return None
     plan, write = started.plan, started.write
@@ -203,7 +205,7 @@ def _writer(spark: Any) -> str:
 
 
 def _is_supported(state: TransactionState) -> bool:
-    """Whether Spark's writer can replace the kernel's writer for a table."""
+    """Whether Spark's Parquet writer can write the data files of a table."""
     properties = TableProperties(state.configuration)
     return (
         not state.partition_columns
@@ -223,7 +225,11 @@ def _is_supported(state: TransactionState) -> bool:
 
 
 def _is_plain(field: StructField) -> bool:
-    """Whether a column's values need no check or computation, and footers have its statistics."""
+    """Whether Spark's Parquet writer can write a column.
+
+    The values must need no check or computation, and Parquet footers must have statistics for the
+    column's type.
+    """
     data_type = field.data_type
     if not field.nullable or not field.metadata.keys() <= _METADATA:
         return False
@@ -233,10 +239,10 @@ def _is_plain(field: StructField) -> bool:
 
 
 def _in_table_order(frame: Any, state: TransactionState) -> Any:
-    """Return a DataFrame's rows with exactly the table's columns, in the table's order.
+    """Return a DataFrame with exactly the table's columns, in the table's order.
 
-    Missing columns are NULL. Returns None if a column of the DataFrame isn't in the table, or has
-    another type there.
+    Missing columns are NULL. Returns None if the DataFrame has a column that isn't in the table, or
+    that has another type in the table.
     """
     rows = from_spark(frame.schema, table=state.table)
     by_name = {field.name.lower(): field for field in rows}
@@ -260,10 +266,11 @@ def _in_table_order(frame: Any, state: TransactionState) -> Any:
 
 
 def _file_schema(schema: StructType, *, mapped: bool) -> SparkStruct:
-    """Return the schema with which Spark writes the files; all fields are nullable.
+    """Return the Spark schema of the files to write. All fields are nullable.
 
     Args:
-        mapped: whether the fields get their physical names and field ids from column mapping.
+        mapped: whether the table has column mapping. If True, the fields have their physical names
+            and column mapping ids.
     """
     return SparkStruct([_file_field(field, mapped=mapped) for field in schema])
 
@@ -281,7 +288,11 @@ def _file_field(field: StructField, *, mapped: bool) -> SparkField:
 
 @contextlib.contextmanager
 def _new_folders_deleted(path: str) -> Iterator[None]:
-    """Context manager that deletes the folders which a failed write has created."""
+    """Context manager that deletes new folders of the table if the write fails.
+
+    Args:
+        path: the table's path.
+    """
     missing = []
     while not os.path.isdir(path):
         missing.append(path)

@@ -1,7 +1,7 @@
 """Write options of the format `delta`, and their defaults in the session's conf.
 
-Spark passes option names to data sources in lower case. Hooks get the option names in the user's
-spelling.
+Option names are case-insensitive. Spark passes them to data sources in lower case, but hooks get
+them as the user wrote them.
 """
 
 from __future__ import annotations
@@ -43,49 +43,55 @@ _REPLACING = {
     "replaceusing": "replaceUsing",
     "targetalias": "targetAlias",
 }
-"""Options that determine which rows a write replaces. `commands.replace_matching` handles them
-after `enable`. In all other cases they are an error, because the write would replace other rows."""
+"""Options that determine which rows a write replaces. Keys are in lower case.
+
+After `bayou.spark.enable`, hooks handle these options (`commands.replace_matching`). Without
+`enable`, they raise an error.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """Parsed options of a write.
 
+    Options that start with `bayou.` are internal: Bayou's hooks or SQL statements set them.
+
     Attributes:
         path: the table's path as the user wrote it.
-        merge_schema: `mergeSchema`, whether new columns are added to the table.
-        store_assignment_policy: `bayou.storeAssignmentPolicy`, how the values of a stream are cast.
-            Hooks copy it from the session's setting `spark.sql.storeAssignmentPolicy`.
-        automatic_widening: `bayou.automaticWidening`, the type changes that schema evolution makes.
-            Hooks copy it from the session's settings.
-        overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
-        replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
-        checks_new_rows: `bayou.checksNewRows`, whether new rows must satisfy `replaceWhere`. Hooks
-            copy it from the session's settings.
+        merge_schema: `mergeSchema`: whether new columns are added to the table.
+        store_assignment_policy: `bayou.storeAssignmentPolicy`: Spark's policy for casts of the
+            values of a stream, from `spark.sql.storeAssignmentPolicy`.
+        automatic_widening: `bayou.automaticWidening`: the type changes that schema evolution makes,
+            from the session's conf.
+        overwrite_schema: `overwriteSchema`: whether an overwrite replaces the table's schema.
+        replace_where: `replaceWhere`: SQL condition for the rows that an overwrite replaces.
+        checks_new_rows: `bayou.checksNewRows`: whether new rows must satisfy `replaceWhere`, from
+            the session's conf.
         dynamic_partitions: whether `partitionOverwriteMode` is `dynamic`.
-        dynamic_partitions_enabled: `bayou.dynamicPartitionOverwrite`, which hooks set to false if
-            a setting of the session disables the dynamic partition overwrite mode.
-        data_change: `dataChange`, false for a write that only rearranges the table's rows.
-        optimize_write: `optimizeWrite`, whether rows are rebalanced by partition before the write;
-            None if it isn't set.
-        application: `txnAppId` and `txnVersion` of an idempotent write.
-        session_application: `bayou.sessionTransaction`, whether `application` is from the session's
-            conf. Hooks set it.
-        partition_by, cluster_by: `bayou.partitionBy` and `bayou.clusterBy`, one column per line.
-            Hooks set them, because Spark doesn't pass these arguments to the data source.
-        mode: `bayou.mode`, a `WriteMode`. Hooks set it for modes that Spark doesn't pass.
-        operation: `bayou.operation`, the name of the operation in the table's history.
-        is_managed: `bayou.isManaged`, whether the catalog chose the table's location.
-        properties: table properties for a new table, from the options that start with `delta.`, and
-            `bayou.properties`, a JSON object.
-        defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.
-        storage: storage options in deltalake's names.
-        time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
-            partition values.
-        compares_bytes: `bayou.comparesBytes`, whether `replaceWhere` accepts CHAR columns, whose
-            strings the kernel compares by bytes. SQL statements set this option.
-        session_rule: `bayou.sessionRule`, the name of a setting that the session has changed and
-            that can change the meaning of `replaceWhere`; None if there is none. Hooks set it.
+        dynamic_partitions_enabled: `bayou.dynamicPartitionOverwrite`: false if the session's conf
+            disables the dynamic partition overwrite mode.
+        data_change: `dataChange`: false for a write that only rearranges the table's rows.
+        optimize_write: `optimizeWrite`: whether rows are repartitioned by the partition columns
+            before the write; None if not set.
+        application: `txnAppId` and `txnVersion` of an idempotent write; None if not set.
+        session_application: `bayou.sessionTransaction`: whether the session's conf has set
+            `application`.
+        partition_by, cluster_by: `bayou.partitionBy` and `bayou.clusterBy`: columns, separated by
+            line breaks in the option. Spark doesn't pass these arguments to Python data sources.
+        mode: `bayou.mode`: a `WriteMode`; None if Spark passes the mode to the data source.
+        operation: `bayou.operation`: the name of the operation in the table's history.
+        is_managed: `bayou.isManaged`: whether the catalog has chosen the table's location.
+        properties: properties of a new table, from the options that start with `delta.` and from
+            the JSON object in `bayou.properties`.
+        defines: `bayou.defines`: whether the write is a `CREATE TABLE ... AS` or `REPLACE TABLE
+            ... AS`.
+        storage: storage options with deltalake's names.
+        time_zone: `bayou.timeZone`: time zone of timestamps without a time zone in `replaceWhere`
+            and in partition values.
+        compares_bytes: `bayou.comparesBytes`: whether `replaceWhere` can compare CHAR columns. The
+            kernel compares them by bytes.
+        session_rule: `bayou.sessionRule`: name of a setting in the session's conf that can change
+            the meaning of `replaceWhere`; None if there is none.
     """
 
     path: str
@@ -223,13 +229,14 @@ class WriteOptions:
         }
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
-        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`.
+        """Return a copy for a `CREATE TABLE ... AS` or `REPLACE TABLE ... AS`.
 
         The statement replaces all partitions, even if the overwrite mode is dynamic.
 
         Args:
-            properties: the statement's table properties, which override the session's defaults.
-            description: the statement's comment.
+            properties: the table properties in the statement. They override the defaults in the
+                session's conf.
+            description: the comment in the statement.
         """
         return replace(
             self,
@@ -249,7 +256,7 @@ class WriteOptions:
         partition_by: tuple[str, ...] | None = None,
         cluster_by: tuple[str, ...] | None = None,
     ) -> TableWrite:
-        """Return the kernel's description of a write with these options."""
+        """Return a `TableWrite` for the kernel with these options."""
         where = self.replace_where if mode is WriteMode.OVERWRITE else None
         if where is not None:
             where = with_zone(where, schema, self.time_zone, name="replaceWhere")
@@ -280,7 +287,7 @@ class WriteOptions:
         )
 
     def check_dynamic_partitions(self, partition_columns: Sequence[str]) -> None:
-        """Raise `ArgumentError` if the write needs the dynamic mode and a setting disables it."""
+        """Raise `ArgumentError` if a dynamic overwrite is disabled in the session's conf."""
         if partition_columns and self.dynamic_partitions and not self.dynamic_partitions_enabled:
             raise ArgumentError(
                 f"{self.path}: partitionOverwriteMode is dynamic, but the setting "
@@ -292,24 +299,31 @@ class WriteOptions:
 
 
 _NULL_INTOLERANT = "useNullIntolerantEqualityWithDPO"
-"""Option of delta-spark: a dynamic partition overwrite doesn't replace partitions of NULL."""
+"""Option of delta-spark that Bayou rejects.
+
+With the option, a dynamic partition overwrite doesn't replace partitions whose value is NULL.
+"""
 
 _CHECKS_NEW_ROWS = "bayou.checksNewRows"
 _COMPARES_BYTES = "bayou.comparesBytes"
 _SESSION_TRANSACTION = "bayou.sessionTransaction"
 _DYNAMIC_PARTITIONS = "bayou.dynamicPartitionOverwrite"
 DYNAMIC_PARTITIONS_ENABLED = "spark.databricks.delta.dynamicPartitionOverwrite.enabled"
-"""Setting of delta-spark: false disables the dynamic partition overwrite mode."""
+"""Name of delta-spark's setting whose value `false` disables the dynamic overwrite mode."""
 
 _EQUIVALENT_PROPERTIES = {
     "compression": "delta.parquet.compression.codec",
     "optimizewrite": "delta.autooptimize.optimizewrite",
 }
-"""Write options and table properties with the same meaning; names in lower case."""
+"""Maps write options to table properties with the same meaning. All names are in lower case."""
 
 
 def _check_contradictions(options: Mapping[str, str]) -> None:
-    """Raise `ArgumentError` if an option and a table property of a write contradict each other."""
+    """Raise `ArgumentError` if two options of a write contradict each other.
+
+    Options with different values contradict each other in two cases: their names differ only in
+    case, or one is a table property with the same meaning as the other.
+    """
     values: dict[str, tuple[str, str]] = {}
     for name, value in options.items():
         lower = name.lower()
@@ -372,16 +386,16 @@ _DEFAULT_SETTINGS = {
     "bayou.storeAssignmentPolicy": "spark.sql.storeAssignmentPolicy",
     "bayou.timeZone": "spark.sql.session.timeZone",
 }
-"""Write options, and the settings of Spark and delta-spark that are their defaults."""
+"""Maps write options to the settings of Spark, delta-spark or Bayou with their default values."""
 
 _TRANSACTION = {"txnAppId": TRANSACTION_APP, "txnVersion": TRANSACTION_VERSION}
 _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
 def overwrites_dynamically(spark: Any, options: Mapping[str, str]) -> bool:
-    """Whether an overwrite with these options has the dynamic partition overwrite mode.
+    """Whether an overwrite with these options uses the dynamic partition overwrite mode.
 
-    The default is the mode in the session's conf.
+    If the options don't set the mode, the session's conf determines it.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     if "partitionoverwritemode" in lower_case:
@@ -391,7 +405,7 @@ def overwrites_dynamically(spark: Any, options: Mapping[str, str]) -> bool:
 
 
 def merges_schema(spark: Any) -> bool:
-    """Whether, by default, writes add new columns to the table."""
+    """Whether writes add new columns to the table by default, according to the session's conf."""
     return str(spark.conf.get(_DEFAULT_SETTINGS["mergeSchema"], "false")).strip().lower() == "true"
 
 
@@ -400,11 +414,11 @@ def with_session_defaults(
 ) -> dict[str, str]:
     """Return the options of a write, with defaults from the session's conf.
 
-    The session's storage settings (such as `fs.s3a.*`), including credentials, are added too.
+    The result also has the session's storage settings such as `fs.s3a.*`, including credentials.
 
     Args:
-        transaction: whether the session's `txnAppId` and `txnVersion` are added. They identify
-            batch writes; streams and new tables without rows ignore them.
+        transaction: whether the session's `txnAppId` and `txnVersion` are added. Only batch writes
+            that write rows use them.
     """
     _check_contradictions(options)
     result = dict(options)
