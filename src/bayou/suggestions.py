@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names, in messages."""
+"""Suggestions for misspelled names in error messages."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import re
 from collections.abc import Iterable
 
 _MIN_SIMILARITY = 0.65
-"""Minimum similarity of a suggestion. At 0.6, `migration` would be suggested for `destination`."""
+"""Minimum similarity of a suggestion, from 0 to 1. It excludes `migration` for `destination`."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the most similar known name; `""` if none is similar."""
+    """Return the sentence ` Did you mean 'x'?` for the known name that is most similar to `name`.
+
+    Returns an empty string if no known name is similar.
+    """
     close = closest(name, known)
     return "" if close is None else f" Did you mean {close!r}?"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to `name`, ignoring case; None if none is similar."""
+    """Return the known name that is most similar to `name`; None if no known name is similar.
+
+    Names are compared without regard to case.
+    """
     import difflib
 
     by_folded = {candidate.lower(): candidate for candidate in known}

@@ -15,15 +15,15 @@ from bayou.kernel.transaction.committers import stage_commit
 
 
 class FileCatalog:
-    """A catalog that stores a file for each ratified version. Several processes can use it at once.
+    """A catalog that stores a small file for each ratified commit. Several processes can use it.
 
-    The file contains the name of the staged commit. When the commit is published in the table's
-    log, the file becomes empty.
+    The name of the file is the version. The file contains the name of the staged commit. When the
+    commit is published in the table's log, the file becomes empty.
 
     Args:
         folder: the folder for the catalog's files.
-        maintenance: whether clients may run VACUUM, OPTIMIZE and log cleanup on the catalog's
-            tables.
+        maintenance: whether clients are allowed to run VACUUM, OPTIMIZE and log cleanup on the
+            catalog's tables.
 
     Examples:
         >>> catalog = FileCatalog("catalog")
@@ -47,7 +47,10 @@ class FileCatalog:
         return RatifiedCommits(latest_version=versions[-1], commits=tuple(commits))
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Stage and ratify a commit; return False if the version has another ratified commit."""
+        """Stage and ratify a commit.
+
+        Returns False, and ratifies nothing, if the version already has a ratified commit.
+        """
         folder = self._table_folder(table)
         if version and not (folder / str(version - 1)).exists():
             raise StorageError(
@@ -58,7 +61,10 @@ class FileCatalog:
         return self.ratify(table, staged)
 
     def ratify(self, table: str, commit: RatifiedCommit) -> bool:
-        """Ratify a staged commit; return False if the version already has a ratified commit."""
+        """Ratify a staged commit.
+
+        Returns False, and ratifies nothing, if the version already has a ratified commit.
+        """
         folder = self._table_folder(table)
         folder.mkdir(parents=True, exist_ok=True)
         proposal = folder / f".{uuid.uuid4()}"
@@ -80,7 +86,7 @@ class FileCatalog:
                 emptied.replace(path)
 
     def permits_maintenance(self, table: str, operation: str) -> bool:
-        """Return the argument `maintenance` of the constructor, for every table and operation."""
+        """Return the value of `maintenance` for all tables and operations."""
         return self._maintenance
 
     def _table_folder(self, table: str) -> Path:

@@ -1,7 +1,7 @@
 """A minimal Parquet writer for layouts that pyarrow can read but doesn't write.
 
-A file has one row group, and one uncompressed plain page for each leaf column. This is enough to
-test two-level lists, legacy maps and unusual encodings.
+A file has one row group. Each leaf column has one data page without compression, with the encoding
+PLAIN. Examples of such layouts are two-level lists and legacy maps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ UTF8, MAP, MAP_KEY_VALUE, LIST, DECIMAL = 0, 1, 2, 3, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """The schema of a leaf column; integers such as `physical` are from Parquet's Thrift enums."""
+    """The schema of a leaf column.
+
+    Attributes:
+        repetition: value of Parquet's Thrift enum `FieldRepetitionType`.
+        physical: value of the enum `Type`.
+        converted: value of the enum `ConvertedType`; None without a converted type.
+    """
 
     name: str
     repetition: int
@@ -32,7 +38,12 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The schema of a group of columns. `converted` is the group's converted type, such as LIST."""
+    """The schema of a group of columns.
+
+    Attributes:
+        repetition: value of Parquet's Thrift enum `FieldRepetitionType`.
+        converted: value of the enum `ConvertedType`, such as `LIST`; None without a converted type.
+    """
 
     name: str
     repetition: int
@@ -43,7 +54,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The content of a leaf column: the levels of all values, and the encoded non-null values."""
+    """The content of a leaf column.
+
+    Attributes:
+        path: the names from the root of the schema to the column.
+        repetition_levels: the repetition level of each value, including nulls.
+        definition_levels: the definition level of each value, including nulls.
+        values: the values that aren't null, as bytes in the encoding PLAIN without a length prefix.
+    """
 
     path: Sequence[str]
     repetition_levels: Sequence[int]
@@ -54,7 +72,13 @@ class Column:
 def parquet_bytes(
     fields: Sequence[Group | Leaf], columns: Sequence[Column], num_rows: int
 ) -> bytes:
-    """Return a Parquet file with the schema `fields`; `columns` has all leaf columns, in order."""
+    """Return the bytes of a Parquet file.
+
+    Args:
+        fields: the schema.
+        columns: the content of all leaf columns, in the order of the schema.
+        num_rows: number of rows.
+    """
     content = bytearray(b"PAR1")
     chunks: list[Any] = []
     leaves = {path: leaf for field in fields for path, leaf in _leaves(field, ())}
@@ -97,7 +121,7 @@ def parquet_bytes(
 
 
 class _Long(int):
-    """An integer that is encoded as Thrift's `i64`; a plain `int` is encoded as `i32`."""
+    """An integer that is encoded as Thrift's `i64`. Other integers are encoded as `i32`."""
 
 
 def _leaves(field: Group | Leaf, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Leaf]]:
@@ -134,7 +158,10 @@ def _elements(field: Group | Leaf) -> list[dict[int, Any]]:
 
 
 def _encoded_levels(levels: Sequence[int]) -> bytes:
-    """Encode levels: the total bytes of the runs, and then an RLE run for each level."""
+    """Encode repetition or definition levels with RLE, with one run for each level.
+
+    The length of the runs in bytes precedes the runs.
+    """
     runs = b"".join(bytes([2, level]) for level in levels)
     return struct.pack("<I", len(runs)) + runs
 

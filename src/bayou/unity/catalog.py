@@ -37,7 +37,7 @@ _MAINTENANCE: Mapping[str, str] = {
     "VACUUM": "DATA_CLEANUP",
     "LOG CLEANUP": "METADATA_CLEANUP",
 }
-"""Name of a maintenance operation in the API, by the kernel's operation."""
+"""Maps the kernel's names of maintenance operations to the names in Unity Catalog's API."""
 
 
 class UnityCatalog:
@@ -45,9 +45,9 @@ class UnityCatalog:
 
     Args:
         name: name of the table.
-        table_id: id of the table. A table that was dropped and created again has another id.
-        staging: the staging table from which the first commit creates the table; None if the table
-            exists.
+        table_id: id of the table. If a table is dropped and created again, its id changes.
+        staging: for a new table, the staging table with the reserved id and location. The first
+            commit creates the table. None if the table exists.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class UnityCatalog:
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
         """Return the ratified commits of the table that aren't published yet.
 
-        `table` isn't used, because this is the catalog of one table.
+        The argument `table` isn't used, because this object is the catalog of a single table.
         """
         loaded = self._load()
         assert loaded.latest_table_version is not None  # checked by `_load`
@@ -90,8 +90,8 @@ class UnityCatalog:
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
         """Commit to the table; return False if the version already has another commit.
 
-        The first commit of a new table is written to the log, and creates the table in the
-        catalog. Later commits are staged, and ratified by the catalog.
+        The first commit of a new table is written directly to the log, and creates the table in the
+        catalog. All later commits are staged, and then ratified by the catalog.
         """
         if self._staging is not None:
             self._create(engine, table, lines, self._staging)
@@ -209,14 +209,16 @@ class UnityCatalog:
         self._staging = None
 
     def _was_created(self, error: CatalogError) -> bool:
-        """Return whether a failed request has created the table nevertheless.
+        """Return whether a failed `create_table` request has created the table nevertheless.
+
+        If the error has an HTTP status below 500, the table wasn't created. Otherwise the method
+        looks up the table in the catalog.
 
         Args:
-            error: the error of the request. The catalog is asked only if the error has no status or
-                a status 5xx. An error with another status means that the table wasn't created.
+            error: the error of the request.
 
         Raises:
-            CommitFailedError: the catalog can't be asked.
+            CommitFailedError: the lookup failed, so it is unknown whether the table was created.
         """
         if error.status is not None and error.status < 500:
             return False

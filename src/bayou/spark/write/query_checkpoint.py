@@ -1,11 +1,11 @@
-"""Reads the checkpoint of a streaming query for the sink: the query's id, and a batch's offsets.
+"""Reads the query id and the offsets of a micro-batch from the checkpoint of a streaming query.
 
 The checkpoint is read with the storage options of the sink.
 
-If Spark repeats a batch, the batch has the same offsets as before, because Spark logs them before
-the batch starts. After a restore of an older copy of the checkpoint, Spark plans new batches with
-numbers that the table already has, but possibly with other offsets and rows. If the sink skipped
-these batches, rows would be lost. Therefore the sink compares the offsets.
+The sink skips a batch that the table already has. A batch that Spark repeats has the same offsets
+as before, because Spark writes the offsets to the checkpoint before the batch starts. If an older
+copy of the checkpoint is restored, Spark plans new batches with the same numbers. These batches can
+have other offsets and rows, which must not be skipped. Therefore the sink compares the offsets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayou.kernel import Engine, Table
 from bayou.kernel.engine import ByteRange
 
 OFFSETS_TAG = "bayou.streaming.offsets"
-"""Tag in `commitInfo` with the `offsets_digest` of a micro-batch."""
+"""Name of a tag in `commitInfo`. Its value is the `offsets_digest` of the micro-batch."""
 
 _MAX_COMMITS_SEARCHED = 256
 
@@ -63,17 +63,19 @@ def check_repeated_batch(
     batch_id: int,
     offsets: str | None,
 ) -> None:
-    """Check that a batch has the same offsets as the committed batch with the same number.
+    """Check that a batch is the same as the committed batch with the same number (batch id).
 
-    The sink can skip a batch that passes the check. The check also passes if the digest of one of
-    the two batches is unknown.
+    The batches are the same if their offsets are the same. The check also passes if the
+    `offsets_digest` of one of the two batches is unknown. The sink skips a batch that passes.
 
     Args:
-        offsets: the `offsets_digest` of the batch.
+        path: the table's path.
+        query: the query id.
+        offsets: the `offsets_digest` of the batch; None if it is unknown.
 
     Raises:
-        ArgumentError: the offsets differ, because the checkpoint is older than the table. Rows
-            would be lost if the sink skipped the batch.
+        ArgumentError: the batch has other offsets than the committed batch, or the table already
+            has a later batch. In both cases the checkpoint is older than the table.
     """
     table = Table.for_path(engine, path)
     recorded = table.latest_snapshot(engine).transaction_version(query)
@@ -93,10 +95,10 @@ def check_repeated_batch(
 
 
 def _committed_offsets(engine: Engine, table: Table, query: str, batch_id: int) -> str | None:
-    """Return the `offsets_digest` of a committed batch.
+    """Return the `offsets_digest` in the commit of a batch.
 
-    Returns None if the batch isn't in the latest `_MAX_COMMITS_SEARCHED` commits, or if its commit
-    has no digest.
+    Returns None if the commit has no digest, or isn't one of the latest `_MAX_COMMITS_SEARCHED`
+    commits.
     """
     for commit in table.history(engine, _MAX_COMMITS_SEARCHED):
         parameters, tags = commit.get("operationParameters"), commit.get("tags")

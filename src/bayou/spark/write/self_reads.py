@@ -1,22 +1,21 @@
-"""Finds the version and the rows of a table that are read by a write to the same table.
+"""Finds the version and the rows that a write reads from the table that it changes.
 
-A DataFrame reads the version that was the latest at `load`. If the rows of the DataFrame overwrite
-the same table, the overwrite must be based on this version. An overwrite of the latest version
-would remove rows that were committed after the `load`.
+A DataFrame reads the version that is the latest at `load`. If the DataFrame is written to the same
+table, the write is based on this version, and detects conflicts with later commits:
 
-An append can also read its own target table, for example to insert only missing rows. This append
-isn't a blind append. It is based on the version that the DataFrame reads, and its read set contains
-the rows that match the filters of the DataFrame's scans. Therefore two concurrent appends of the
-same missing row conflict. If an overwrite replaces only some rows or partitions, its read set is
-determined in the same way, because the DataFrame can also read other rows of the table.
+- An overwrite must not remove rows that were committed after the `load`.
+- An append can read its target table, for example to insert only missing rows. It is then not a
+  blind append: its read set contains the rows that match the filters of the DataFrame's scans. Two
+  concurrent appends of the same missing row conflict.
+- An overwrite of some rows or partitions has a read set too, because the DataFrame can also read
+  other rows.
+- The source and the subqueries of a MERGE, UPDATE or DELETE can read the changed table. The
+  operation is based on the version that they read, and its read set contains the rows that they
+  read.
 
-Cached DataFrames are an exception. An append of cached rows is based on the latest version, and the
-read set of an overwrite with cached rows is empty. Without this exception, a program that writes
-several times from one cached DataFrame would conflict with its own commits.
-
-The source or a subquery of a MERGE, UPDATE or DELETE can also read the changed table. The operation
-is then based on the version that the source or subquery reads, and its read set contains the rows
-that are read.
+Cached DataFrames are an exception, so that a program can write several times from one cached
+DataFrame. An append of cached rows is based on the latest version. An overwrite with cached rows
+has an empty read set.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from bayou.spark.session.read_version_options import LOADED_VERSION, read_loaded
 
 
 def version_read(frame: Any, table: str) -> int | None:
-    """Return the version of a table that a classic DataFrame reads.
+    """Return the version of a table that a DataFrame reads; None if it doesn't read the table.
 
-    If the DataFrame reads several versions, the oldest is returned. If it doesn't read the table,
-    None is returned. Reads with time travel are ignored.
+    If the DataFrame reads several versions, the result is the oldest one. Reads with time travel
+    are ignored. DataFrames of Spark Connect aren't supported.
 
     Args:
         table: the table's resolved path.
@@ -46,11 +45,15 @@ def version_read(frame: Any, table: str) -> int | None:
 
 
 def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
-    """Return the version of a table on which a MERGE, UPDATE or DELETE must be based.
+    """Return the snapshot on which a MERGE, UPDATE or DELETE must be based.
 
-    This is the oldest version that the DataFrames of the operation read. An operation that is based
-    on a later version could undo the commits after the oldest version. If no DataFrame reads the
-    table, `snapshot` is returned.
+    This is the snapshot of the oldest version that one of the DataFrames reads. An operation that
+    is based on a later version could undo commits. If no DataFrame reads the table, the result is
+    `snapshot`.
+
+    Args:
+        snapshot: the latest snapshot of the table.
+        frames: the DataFrames of the operation, such as the source of a MERGE.
     """
     reads = [version_read(frame, snapshot.path) for frame in frames]
     version = min((v for v in reads if v is not None), default=snapshot.version)
@@ -80,10 +83,10 @@ def rows_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
 
 
 def predicates_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
-    """Return a predicate for each scan of a table in a DataFrame's plan.
+    """Return one predicate for each scan of a table in a DataFrame's plan.
 
-    The predicate is true for all rows that the scan returns. None means all rows of the table. If
-    the plan shows no scan of the table, as for a cached DataFrame, the result is `(None,)`.
+    The predicate is true for all rows that the scan returns. None stands for all rows of the table.
+    If the plan has no scan of the table, as for a cached DataFrame, the result is `(None,)`.
     """
     zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
     collated = {physical_name(f) for f in snapshot.schema if COLLATIONS_KEY in f.metadata}

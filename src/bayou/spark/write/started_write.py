@@ -31,16 +31,19 @@ from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 
 _MAX_TASKS = 1 << 16
-"""Assumed maximum number of tasks if the number is unknown. Each task generates every n-th identity
-value, where n is the maximum number of tasks."""
+"""Maximum number of tasks that is assumed if the number of tasks is unknown.
+
+With a maximum of n tasks, each task generates every n-th value of an identity column.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedWrite:
-    """A planned write; can be pickled.
+    """A planned write. It can be pickled.
 
     Attributes:
-        plan: the version on which the write is based, and the `TransactionState` for tasks.
+        plan: the `WritePlan`, which has the version that the write is based on, and the
+            `TransactionState` for tasks.
     """
 
     write: TableWrite
@@ -51,8 +54,8 @@ class StartedWrite:
     def done(self) -> bool:
         """Whether there is nothing to write.
 
-        This is the case if this idempotent write is already committed, or if the table exists and
-        the mode is `ignore`.
+        An idempotent write that is already committed writes nothing. A write with the mode `ignore`
+        writes nothing if the table exists.
         """
         return self.plan.is_noop
 
@@ -62,7 +65,7 @@ class StartedWrite:
         """Write the rows of a task to files, and return the encoded actions of the files.
 
         Args:
-            task: number of the task, from 0; the same for all attempts.
+            task: number of the task, from 0. All attempts of a task have the same number.
             tasks: maximum number of tasks; None if it is unknown.
         """
         writer = (task, tasks or _MAX_TASKS) if self.plan.generates_identity else None
@@ -77,19 +80,19 @@ class StartedWrite:
     ) -> WriteResult:
         """Commit the files of the tasks.
 
-        The files are deleted if the table already contains the write, or if the commit fails. They
-        remain if it is unknown whether the commit succeeded.
+        The method deletes the files if the table already contains the write, or if the commit
+        fails. The files remain if it is unknown whether the commit has succeeded.
 
         Args:
             messages: the results of `write_task`.
-            engine: the engine for the commit; None to create one.
+            engine: the engine for the commit; if None, a new engine is created.
             rows_read_from: for an overwrite with rows of the same table, the version from which the
-                rows were read. The commit is based on this version, so that it doesn't remove rows
-                that were committed later. If None, the commit is based on the planned version.
+                rows were read. The commit is based on this version, and doesn't remove rows that
+                were committed later. If None, the commit is based on the version in `plan`.
 
         Raises:
-            MetadataChangedError: the metadata of `rows_read_from` differs from the metadata of the
-                planned version.
+            MetadataChangedError: the table's metadata in the version `rows_read_from` differs from
+                the metadata in the version of `plan`.
         """
         written = decode_files(messages)
         engine = engine or from_description(self.engine)
@@ -107,7 +110,7 @@ class StartedWrite:
         delete_task_files(self.engine, self.plan.table, messages)
 
     def with_transaction_identifier(self, app_id: str, version: int) -> StartedWrite:
-        """Return a copy with a transaction identifier, which makes the write idempotent."""
+        """Return a copy with a transaction identifier. It makes the write idempotent."""
         return replace(self, write=replace(self.write, application=(app_id, version)))
 
     def with_tags(self, tags: Mapping[str, str]) -> StartedWrite:
@@ -122,10 +125,10 @@ class StartedWrite:
 def start_write(
     options: WriteOptions, write: TableWrite, *, builds_on: int | None = None
 ) -> StartedWrite:
-    """Plan a write; `StartedWrite.write_task` and `StartedWrite.commit` execute the plan.
+    """Plan a write. `StartedWrite.write_task` and `StartedWrite.commit` execute it.
 
     Args:
-        builds_on: the version on which the write is based. None means the latest version.
+        builds_on: the version on which the write is based; None for the latest version.
     """
     engine = for_path(options.path, options.storage)
     write = _with_session_semantics(engine, options, write)
@@ -158,11 +161,13 @@ def _check_partition_columns(plan: WritePlan, write: TableWrite) -> None:
 
 
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
-    """Add the session's time zone to the timestamps in `replace_where`.
+    """Add the session's time zone to the timestamps in the condition `replace_where`.
 
-    Raises an error if the condition has a subquery, or if the kernel and Spark could evaluate the
-    condition differently. The check uses the table's schema, because the rows can lack columns of
-    the condition.
+    The columns of the condition are columns of the table. The rows can lack some of them.
+
+    Raises:
+        BayouError: the condition has a subquery, or the kernel and Spark could evaluate the
+            condition differently.
     """
     if write.replace_where is None:
         return write

@@ -26,15 +26,14 @@ from bayou.protocol.schema import (
 from bayou.spark.write.options import WriteOptions
 
 NumberCasts: TypeAlias = Mapping[str, tuple[DataType, DataType]]
-"""Types before and after the cast, by column name."""
+"""Maps the name of a column to a pair of types: the type before and the type after the cast."""
 
 
 def number_casts(options: WriteOptions, rows: StructType) -> NumberCasts:
     """Return the casts of numeric columns that have another numeric type in the table.
 
-    The result maps a column's name to the pair (type in the rows, type in the table). The result is
-    empty if the table doesn't exist, or if the session's store assignment policy isn't ANSI.
-    Columns that schema evolution widens are omitted.
+    Columns whose type is widened by schema evolution are omitted. The result is empty if the table
+    doesn't exist, or if the session's store assignment policy isn't ANSI.
     """
     engine = for_path(options.path, options.storage)
     table = Table.for_path(engine, options.path)
@@ -64,7 +63,7 @@ def cast_schema(rows: StructType, casts: NumberCasts) -> StructType:
 
 
 def cast_batches(batches: Iterable[pa.RecordBatch], casts: NumberCasts) -> Iterator[pa.RecordBatch]:
-    """Cast columns as Spark does in ANSI mode: a value that doesn't fit is an error."""
+    """Cast columns as in Spark's ANSI mode: a value that doesn't fit the new type is an error."""
     for batch in batches:
         for name, (source, target) in casts.items():
             position = batch.schema.get_field_index(name)

@@ -1,7 +1,8 @@
-"""Casts of inserted structs, whose fields are matched by name or by position.
+"""Casts of inserted structs. Their fields are matched by name or by position.
 
-A field that the table lacks keeps its type, so that the write can add the field to the table. A
-value for a column of type void keeps its type, so that the column can get this type.
+A field that isn't in the table isn't cast: the write can add the field with its type to the table.
+A value for a column of type void isn't cast either: the write can change the column to the value's
+type.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from bayou.protocol.schema import VOID, ArrayType, DataType, StructField, Struct
 from bayou.spark.types import same_type, to_spark
 
 Cast = Callable[[Any, Any], Any]
-"""A function that casts a Column to a type of Spark."""
+"""A function that casts a Column to a Spark type."""
 
 
 def needs_cast(source: DataType, target: DataType) -> bool:
-    """Whether a value must be cast to a type; fields missing in one of two structs are ignored."""
+    """Whether a value of type `source` must be cast to be stored as `target`.
+
+    Fields that exist in only one of two structs are ignored.
+    """
     match source, target:
         case StructType(), StructType():
             pairs = ((field.data_type, target.get(field.name)) for field in source)
@@ -41,17 +45,20 @@ def cast_structs(
     allow_missing: bool,
     table: str,
 ) -> Any:
-    """Cast a Column to a table column's type.
+    """Cast a Column to the type of a table's column.
 
-    Values for columns of type void, and fields that the table lacks, keep their type.
+    Values for columns of type void, and fields that aren't in the table, aren't cast.
 
     Args:
-        source: the Column's type.
-        by_name: whether fields of structs are matched by name, instead of by position.
-        allow_missing: whether a struct may lack fields of the table.
+        source: the type of the Column.
+        target: the table's column.
+        cast: function that casts values other than structs and arrays of structs.
+        by_name: whether fields of structs are matched by name. If False, they are matched by
+            position.
+        allow_missing: whether structs can lack fields that the table has.
 
     Raises:
-        SchemaError: a struct lacks fields of the table, and `allow_missing` is false.
+        SchemaError: a struct lacks a field that the table has, and `allow_missing` is False.
     """
     data_type = target.data_type
     if data_type == VOID or same_type(source, data_type):

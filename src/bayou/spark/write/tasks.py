@@ -1,7 +1,7 @@
-"""Tasks of writes: write rows to data files and return their actions.
+"""Functions that run in the tasks of a write: they write rows to data files and return actions.
 
-The transaction's state and the actions are bytes. Data sources, streaming sinks and `mapInArrow`
-send them between the driver and the tasks.
+The state of the transaction and the actions are serialized, because Spark sends them between the
+driver and the tasks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def write_task(
     Args:
         state: serialized `TransactionState`.
         batches: rows, with the table's columns in any order.
-        writer: index of the task and maximum number of tasks, for identity columns.
+        writer: for identity columns, the pair (number of the task, maximum number of tasks). None
+            if the write doesn't generate identity values.
     """
     transaction = TransactionState.from_bytes(state)
     if writer is not None:
@@ -49,7 +50,7 @@ def write_task(
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Concatenate Spark's batches, which have 10,000 rows by default, to larger batches."""
+    """Concatenate batches of Spark, which have 10,000 rows by default, to larger batches."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -89,6 +90,9 @@ def delete_task_files(description: EngineDescription, path: str, messages: Itera
 
 
 def task_number() -> int:
-    """Return the current task's number, which is the same for all attempts; 0 outside tasks."""
+    """Return the number of the current task; 0 outside tasks.
+
+    All attempts of a task have the same number.
+    """
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()

@@ -23,8 +23,11 @@ _DEFINING_METHODS = ("create", "replace", "createOrReplace")
 def write_to(request: WriteToRequest) -> Any:
     """Handler of the hook `write_to`: write a DataFrame to a Delta table with a name or path.
 
-    Columns are matched with an existing table's columns by name, and values are cast as by
-    `INSERT`. `replace` replaces the schema and the partitioning, but not the table's properties.
+    `append`, `overwrite` and `overwritePartitions` match columns by name, and cast values as in an
+    `INSERT`. `replace` and `createOrReplace` change the schema and the partitioning of an existing
+    table, but not the table's properties.
+
+    Returns NotImplemented for tables that aren't Delta tables.
     """
     if request.provider not in (None, "delta"):
         return NotImplemented
@@ -95,7 +98,7 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
 
 
 def _check_properties(request: WriteToRequest) -> None:
-    """Raise `ArgumentError` if an option and a table property of a write contradict each other."""
+    """Raise `ArgumentError` if an option has the name of a table property, but another value."""
     lower_case = {key.lower(): (key, value) for key, value in request.options.items()}
     for key, value in request.properties.items():
         name, other = lower_case.get(key.lower(), (key, value))

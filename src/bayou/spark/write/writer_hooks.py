@@ -31,8 +31,8 @@ _MODES = {
 def save(request: WriteRequest) -> Any:
     """Handler of the hook `save`: `DataFrameWriter.save`, `saveAsTable` and `insertInto`.
 
-    A writer with another format, such as Spark's default format, can append to a Delta table by
-    the table's name.
+    A writer without `format("delta")` can write to an existing Delta table with `insertInto`, and
+    with `saveAsTable` in the mode `append`.
     """
     other_format = request.format != "delta" and request.method == "saveAsTable"
     if other_format and (request.mode != "append" or not _is_delta_table(request)):
@@ -68,7 +68,7 @@ def save(request: WriteRequest) -> Any:
 def start(request: StreamWriteRequest) -> Any:
     """Handler of the hook `stream_start`: `DataStreamWriter.start` and `toTable`.
 
-    Adds the session's settings to the options of the sink, then calls Spark's own method.
+    The handler adds the session's settings to the options of the sink. Spark then starts the query.
     """
     writer = request.writer
     if request.format != "delta":
@@ -102,10 +102,13 @@ def start(request: StreamWriteRequest) -> Any:
 
 
 def _check_static_reads(request: StreamWriteRequest, path: str) -> None:
-    """Raise `ArgumentError` if a query reads the table that it writes, other than as a stream.
+    """Raise `ArgumentError` if a streaming query joins the stream with the table that it writes.
 
-    The commit of a micro-batch doesn't know which version the query has read. Therefore it can't
-    conflict with commits after this version. Under Spark Connect, nothing is checked.
+    The commit of a micro-batch doesn't know which version of the table the join has read, and can't
+    detect conflicts with later commits. Under Spark Connect, nothing is checked.
+
+    Args:
+        path: the path of the table that the query writes.
     """
     if request.connect:
         return
@@ -126,7 +129,7 @@ def _check_static_reads(request: StreamWriteRequest, path: str) -> None:
 
 
 def _check_replaceable(spark: Any, name: str) -> None:
-    """Raise `ArgumentError` if a view or a table of another format has the name."""
+    """Raise `ArgumentError` if `name` is the name of a view or of a table of another format."""
     exists = False
     with contextlib.suppress(PySparkException):  # for such a name, Spark raises an error
         exists = spark.catalog.tableExists(name)
@@ -139,9 +142,10 @@ def _check_replaceable(spark: Any, name: str) -> None:
 
 
 def ignores_views(request: WriteRequest) -> bool:
-    """Whether a write ignores temporary views with the name of its table.
+    """Whether a write ignores temporary views that have the name of the target table.
 
-    As in delta-spark, `insertInto` without the format `delta` writes to the view instead.
+    Only `insertInto` without the format `delta` doesn't ignore views: as in delta-spark, its target
+    is the view.
     """
     return request.method == "saveAsTable" or request.format == "delta"
 
@@ -154,7 +158,7 @@ def _is_delta_table(request: WriteRequest | StreamWriteRequest) -> bool:
 
 
 def _save_to_named_table(request: WriteRequest, table: NamedTable, options: WriteOptions) -> None:
-    """Write to a table with a name; a new table is added to the session's catalog."""
+    """Write to a table by name. If the table is new, add it to the session's catalog."""
     if request.method == "insertInto":
         if request.partition_columns:
             raise ArgumentError(

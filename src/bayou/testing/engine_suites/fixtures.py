@@ -8,7 +8,7 @@ from bayou.kernel.engine import Engine
 
 
 class HandlerSuite:
-    """Base class of the suites. Subclass a suite and define these fixtures to test an engine."""
+    """Base class of the suites. To test an engine, subclass a suite and define the fixtures."""
 
     @pytest.fixture
     def engine(self) -> Engine:

@@ -13,21 +13,21 @@ from bayou.kernel.engine import FIELD_ID_KEY, Engine, FileSplit
 
 
 def field_with_id(name: str, data_type: pa.DataType, field_id: int) -> pa.Field[Any]:
-    """Create a field with a Parquet field id; readers match columns by this id."""
+    """Create a field with a Parquet field id. Readers can match columns by this id."""
     return pa.field(name, data_type, metadata={FIELD_ID_KEY: str(field_id).encode()})
 
 
 def write(
     engine: Engine, root: str, table: pa.Table, name: str = "file", **options: Any
 ) -> FileSplit:
-    """Write a table to a file; `options` are passed to `pq.write_table`."""
+    """Write a table to a Parquet file; `options` are passed to `pq.write_table`."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **{"store_schema": False, **options})
     return put(engine, root, sink.getvalue(), name)
 
 
 def put(engine: Engine, root: str, data: bytes, name: str = "file") -> FileSplit:
-    """Write bytes to a file."""
+    """Write the bytes of a Parquet file to storage."""
     engine.files.mkdirs(root)
     path = f"{root}/{name}.parquet"
     engine.files.put(path, data)

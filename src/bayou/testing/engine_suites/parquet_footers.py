@@ -25,9 +25,9 @@ def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> Parqu
 
 
 def _by_parquet_mr(table: pa.Table, *, has_nan: bool) -> bytes:
-    """Return a Parquet file whose footer names parquet-mr as the writer.
+    """Return the bytes of a Parquet file whose footer names parquet-mr as the writer.
 
-    If `has_nan` is true, NaN replaces the maximum 2.0 in the footer's statistics.
+    If `has_nan` is true, the value 2.0 in the footer's statistics is replaced by NaN.
     """
     sink = io.BytesIO()
     pq.write_table(table, sink, store_schema=False)

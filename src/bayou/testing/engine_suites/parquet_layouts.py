@@ -35,7 +35,7 @@ from bayou.testing.parquet_bytes import (
 )
 
 _NAMES = b"\x01\x02\x00\x01\x02ab"
-"""Metadata of a variant whose fields are named a and b."""
+"""Bytes of the binary `metadata` of a variant whose fields are named a and b."""
 
 _VARIANT: Any = pa.field(
     "v",
