@@ -1,13 +1,13 @@
-"""The version of the package, and the engine info of its commits."""
+"""The version of Bayou, and `engineInfo` of its commits."""
 
 VERSION = "0.1.0"
-"""The version; `pyproject.toml` has the same."""
+"""The version of Bayou. It must be equal to the version in `pyproject.toml`."""
 
 ENGINE_INFO = f"bayou/{VERSION}"
-"""Value of `commitInfo.engineInfo` in Bayou's commits, except those with `INGEST_ENGINE_INFO`."""
+"""Default value of `commitInfo.engineInfo`. Commits of Spark and of pipelines add a suffix."""
 
 INGEST_SUFFIX = " (ingest)"
-"""Suffix that a pipeline adds to `ENGINE_INFO` in commits of its records and offsets."""
+"""Suffix of `INGEST_ENGINE_INFO`."""
 
 INGEST_ENGINE_INFO = f"{ENGINE_INFO}{INGEST_SUFFIX}"
-"""Value of `commitInfo.engineInfo` in a pipeline's commits of records and offsets."""
+"""Value of `commitInfo.engineInfo` in commits with which pipelines write records and offsets."""

@@ -1,4 +1,4 @@
-"""Registers the format `delta`: Spark finds `DefaultSource` in installed `pyspark_*` modules."""
+"""Registers the format `delta`: Spark looks for `DefaultSource` in modules named `pyspark_*`."""
 
 from bayou.spark.data_source import DeltaDataSource
 
@@ -6,4 +6,4 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DeltaDataSource):
-    """The data source for the format `delta`; Spark requires the class name."""
+    """The data source for the format `delta`. Spark requires this class name."""

@@ -1,4 +1,7 @@
-"""Registers the format `bayou-kafka`: Spark finds `DefaultSource` by this module's name."""
+"""Registers the format `bayou-kafka`.
+
+Spark looks for `DefaultSource` in modules named `pyspark_*`.
+"""
 
 from bayou.spark.kafka import KafkaDataSource
 
@@ -6,4 +9,4 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(KafkaDataSource):
-    """The data source for the format `bayou-kafka`; Spark requires the class name."""
+    """The data source for the format `bayou-kafka`. Spark requires this class name."""

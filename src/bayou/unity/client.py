@@ -47,10 +47,10 @@ _MAX_PAUSE_SECONDS = 5.0
 _MAX_ANSWER_BYTES = 256 << 20
 
 _BUSY = frozenset({429, 503})
-"""HTTP statuses of requests that the server didn't process."""
+"""HTTP statuses which mean that the server hasn't processed the request."""
 
 _UNKNOWN = frozenset({500, 502, 504})
-"""HTTP statuses of requests that the server may have processed."""
+"""HTTP statuses which mean that the server may have processed the request."""
 
 _ACTIONS: Mapping[int | str, str] = {
     _NO_TABLE: "Check the name: the table may have been renamed or dropped",
@@ -138,8 +138,9 @@ class UnityClient:
         """Create a table from its first commit.
 
         Raises:
-            CatalogError: the request failed. The code is `AlreadyExistsException` if the name
-                exists. If the status is None or 5xx, the table may have been created.
+            CatalogError: the request failed. The error's code is `AlreadyExistsException` if a
+                table with this name exists. If the error's HTTP status is None or 5xx, the table
+                may have been created.
         """
         path = f"{_schema_path(name)}/tables"
         return self._send("POST", path, name, LoadedTable, body, once=True)
@@ -149,12 +150,12 @@ class UnityClient:
     ) -> LoadedTable:
         """Apply updates to a table atomically, if the table has the id `table_id`.
 
-        If the server doesn't respond, the request is sent again. The server recognizes a repeated
-        commit by its version and file name.
+        If the server doesn't respond, the request is sent again. The server doesn't process a
+        commit twice: it recognizes the commit by the version and the file name.
 
         Raises:
-            CatalogError: the request failed. If the status is None or 5xx, the table may have been
-                changed.
+            CatalogError: the request failed. If the error's HTTP status is None or 5xx, the table
+                may have been changed.
         """
         body = {
             "requirements": [{"type": "assert-table-uuid", "uuid": table_id}],
@@ -172,11 +173,13 @@ class UnityClient:
         *,
         once: bool = False,
     ) -> T:
-        """Send a request and return the decoded response.
+        """Send a request and return the decoded response. Failed requests are sent again.
 
         Args:
-            once: true for a request that the server must not process twice. If the server may have
-                processed the request, it isn't sent again.
+            name: name of the table, for error messages.
+            kind: type of the response.
+            once: whether the server must not process the request twice. If True, the request isn't
+                sent again after an error with which the server may have processed the request.
         """
         tried, processed = 0, False
         while True:
@@ -248,7 +251,7 @@ class UnityClient:
         ) from None
 
     def _clean(self, text: str) -> str:
-        """Return a message of the server in one line, with the token masked."""
+        """Return a message of the server as a single line, with the token masked."""
         line = " ".join(text.split())[:1000]
         return without_secrets(line, filter(None, [self._settings.token]))
 
@@ -261,7 +264,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _error_of(content: bytes) -> tuple[str, str]:
-    """Return code and message of an error response, as defined in `delta.yaml` or `all.yaml`."""
+    """Return the code and the message of an error response; "" for a missing part.
+
+    `api/delta.yaml` and `api/all.yaml` define different forms of the response.
+    """
     try:
         body = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):

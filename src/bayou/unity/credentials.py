@@ -1,4 +1,4 @@
-"""Temporary credentials that the catalog vends for a location; renewed before they expire."""
+"""Temporary credentials for a location. The catalog vends them, and they are renewed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from bayou.unity.wire import StorageCredential
 
 
 class VendedCredentials:
-    """A credential provider of obstore.
+    """A credential provider for obstore that gets temporary credentials from the catalog.
 
-    obstore calls it before the first request, and again five minutes before the credentials expire.
+    obstore calls the provider before the first request, and again five minutes before the
+    credentials expire.
 
     Args:
-        name: name of the table, for messages.
+        name: name of the table, for error messages.
         location: the table's location.
         request: function that requests credentials from the catalog.
     """
@@ -59,7 +60,10 @@ class VendedCredentials:
 
 
 def _obstore_values(credential: StorageCredential) -> dict[str, Any] | None:
-    """Return a credential's key or token with obstore's names; None if it has neither."""
+    """Return the key or token of a credential under obstore's names.
+
+    Returns None if the credential has neither a key nor a token.
+    """
     config = credential.config
     if key := config.get("s3.access-key-id"):
         values = {

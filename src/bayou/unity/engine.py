@@ -1,4 +1,4 @@
-"""An engine that accesses files with vended credentials."""
+"""An engine that accesses files with temporary credentials, which Unity Catalog vends."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _TABLE = "UC_TABLE"
 _LOCATION = "UC_LOCATION"
 
 Vend: TypeAlias = Callable[[Access], Sequence[StorageCredential]]
-"""Function that requests credentials for reading or writing from the catalog."""
+"""Function that requests credentials from the catalog. `Access` is `READ` or `READ_WRITE`."""
 
 
 class VendedFiles:
     """A `FileSystemClient` that reads with READ credentials and writes with READ_WRITE credentials.
 
-    READ_WRITE credentials are requested at the first write, not before.
+    READ_WRITE credentials are only requested when a file is written or deleted.
     """
 
     def __init__(self, reads: ArrowFiles, writes: ArrowFiles) -> None:
@@ -82,11 +82,13 @@ class VendedFiles:
 
 
 def unity_engine(options: Mapping[str, str]) -> ArrowEngine:
-    """Create the engine of an existing table. Workers call this function with the driver's options.
+    """Create the engine of an existing table.
+
+    Worker processes call this function to create the same engine as in the driver.
 
     Args:
-        options: result of `engine_options`: storage options, the catalog's URL and token, and the
-            table's name and location.
+        options: the result of `engine_options`: storage options, the catalog's URL and token, and
+            the table's name and location.
     """
     settings = unity_settings(options)
     name, location = TableName.parse(options[_TABLE]), options[_LOCATION]
@@ -116,7 +118,17 @@ def vended_engine(
     *,
     factory: EngineFactory | None = None,
 ) -> ArrowEngine:
-    """Create an engine for a location; it uses vended credentials only for object stores."""
+    """Create an engine for a location.
+
+    The engine uses the credentials of `vend` if the location is in an object store. For local paths
+    and HDFS, it uses no credentials of the catalog.
+
+    Args:
+        name: name of the table, for error messages.
+        vend: function that requests credentials from the catalog.
+        options: storage options, and the other options of `engine_options`.
+        factory: function with which worker processes create the engine from `options`.
+    """
     own = without_settings(options)
     storage = {key: value for key, value in own.items() if key not in (_TABLE, _LOCATION)}
     if is_local_path(location) or is_hdfs(location):

@@ -18,7 +18,7 @@ def is_unity_name(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableName:
-    """The name of a table, with its catalog and schema."""
+    """The full name of a table: catalog, schema and table."""
 
     catalog: str
     schema: str

@@ -1,4 +1,4 @@
-"""URL and token of a Unity Catalog server, from storage options or the environment."""
+"""The URL and the token of a Unity Catalog server, from storage options or the environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from bayou.errors import ArgumentError
 URI = "UC_URI"
 TOKEN = "UC_TOKEN"  # noqa: S105 - the name of an option
 _SOURCES = ((URI, TOKEN), ("DATABRICKS_HOST", "DATABRICKS_TOKEN"))
-"""Pairs of the names of URL and token. The first pair whose URL is set is used."""
+"""Names of the storage options or environment variables with the URL and the token.
+
+Each pair is (name of the URL, name of the token). The first pair with a URL is used.
+"""
 
 _API = "/api/2.1/unity-catalog"
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
@@ -21,10 +24,10 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitySettings:
-    """URL and token of a server.
+    """The URL and the token of a server.
 
     Attributes:
-        uri: URL of the server without the path of the API, such as `https://host:8080`.
+        uri: URL of the server, such as `https://host:8080`, without the path of the API.
         token: bearer token; None for a server without authentication.
     """
 
@@ -48,7 +51,7 @@ class UnitySettings:
 
     @classmethod
     def of(cls, uri: str, token: str | None) -> UnitySettings:
-        """Create settings from a URL, which may end with the path of the API."""
+        """Create settings from a URL and a token. The URL can end with the path of the API."""
         url = uri.strip()
         url = url if "://" in url else f"https://{url}"
         return cls(uri=url.rstrip("/").removesuffix(_API), token=token or None)
@@ -66,7 +69,10 @@ class UnitySettings:
 def unity_settings(
     options: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> UnitySettings:
-    """Read the settings from storage options or, if they have no URL, from environment variables.
+    """Read the settings from storage options, or from environment variables.
+
+    Environment variables are used for the URL if the storage options have no URL, and for the token
+    if they have no token.
 
     Raises:
         ArgumentError: the URL is missing or invalid.
@@ -84,7 +90,7 @@ def unity_settings(
 
 
 def _is_server(uri: str) -> bool:
-    """Whether a URL is the address of a server, without a user name or query."""
+    """Whether a URL is valid as the address of a server. User names and queries aren't valid."""
     try:
         url = urlsplit(uri)
         return (
@@ -100,6 +106,6 @@ def _is_server(uri: str) -> bool:
 
 
 def without_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the storage options without the options of the catalog."""
+    """Return the storage options without the URL and the token of the catalog."""
     names = {name for pair in _SOURCES for name in pair}
     return {name: value for name, value in options.items() if name.upper() not in names}

@@ -1,8 +1,8 @@
-"""Conversion of a table's metadata to the API's requests that create or update a catalog entry.
+"""Converts a table's metadata to requests that create or update the table's catalog entry.
 
-The catalog entry of a table contains copies of the columns, properties and protocol from the
-table's log. For a managed table, the request for a commit contains the commit's metadata changes.
-For an external table, the catalog entry is updated after each commit.
+The catalog entry contains copies of the columns, properties and protocol from the table's log. For
+a managed table, the request for a commit also updates the entry. For an external table, a separate
+request updates the entry after each commit.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bayou.unity.wire import TableMetadata, columns_body
 
 _FEATURE = "delta.feature."
 _DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}
-"""The metadata domains that the API supports, each with its only field."""
+"""Maps the metadata domains that the API supports to the single field of each domain."""
 
 _DOMAIN_PROPERTIES = {
     "clusteringColumns": "delta.clustering",
     "delta.clusteringColumns": "delta.clustering",
     "delta.rowTracking.rowIdHighWaterMark": "delta.rowTracking",
 }
-"""Properties of a catalog entry that contain the domains.
+"""Maps properties of a catalog entry to the metadata domains that the properties contain.
 
 For clustering columns, `delta.yaml` specifies `delta.clusteringColumns`, but the open-source server
 uses `clusteringColumns`.
@@ -42,7 +42,7 @@ _DERIVED = frozenset(
         *_DOMAIN_PROPERTIES,
     }
 )
-"""Properties that the server sets; clients must not send them."""
+"""Properties of a catalog entry that the server sets. Clients must not send them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,8 @@ class MetadataChange:
     Attributes:
         metadata: the table's metadata; None if the commit doesn't change it.
         protocol: the table's protocol; None if the commit doesn't change it.
-        domains: the metadata domains that the commit sets or removes and that the API supports.
+        domains: the metadata domains that the commit sets or removes. Only domains that the API
+            supports are included.
     """
 
     metadata: Metadata | None = None
@@ -61,7 +62,11 @@ class MetadataChange:
 
     @classmethod
     def of_commit(cls, lines: Sequence[bytes]) -> MetadataChange:
-        """Return the metadata actions of a commit."""
+        """Return the metadata changes of a commit.
+
+        Args:
+            lines: the commit's actions as JSON.
+        """
         metadata, protocol, domains = None, None, []
         kinds = (Metadata, Protocol, DomainMetadata)
         for action in decode_actions(b"\n".join(lines), kinds):
@@ -76,7 +81,7 @@ class MetadataChange:
 
     @classmethod
     def of_table(cls, snapshot: Snapshot) -> MetadataChange:
-        """Return all metadata of a table's version."""
+        """Return all metadata of a table version."""
         domains = [d for d in snapshot.domain_actions.values() if d.domain in _DOMAINS]
         return cls(metadata=snapshot.metadata, protocol=snapshot.protocol, domains=tuple(domains))
 
@@ -116,11 +121,11 @@ class MetadataChange:
         return body
 
     def updates(self, entry: TableMetadata, *, removes: bool) -> list[dict[str, object]]:
-        """Return the updates that make the catalog's entry equal to this metadata.
+        """Return the updates that copy this metadata to the table's catalog entry.
 
         Args:
             entry: the current entry.
-            removes: whether to remove properties of the entry that this metadata doesn't have.
+            removes: whether to remove the entry's properties that aren't in this metadata.
         """
         known = entry.properties or {}
         return [
@@ -210,7 +215,7 @@ def _protocol_body(protocol: Protocol) -> dict[str, object]:
 
 
 def _domain_body(domain: DomainMetadata) -> dict[str, Any] | None:
-    """Return a domain's configuration as the API defines it; None if it isn't valid."""
+    """Return the configuration of a metadata domain in the API's form; None if it isn't valid."""
     field = _DOMAINS[domain.domain]
     configuration = _decoded(domain.configuration)
     if not isinstance(configuration, dict) or field not in configuration:
@@ -227,7 +232,7 @@ def _decoded(text: str) -> Any:
 
 
 def in_commit_timestamp(lines: Iterable[bytes]) -> int:
-    """Return the in-commit timestamp in the first line of a commit."""
+    """Return the in-commit timestamp of a commit. It is in the first line of the commit."""
     info = msgspec.json.decode(next(iter(lines)))["commitInfo"]
     timestamp: int = info["inCommitTimestamp"]
     return timestamp

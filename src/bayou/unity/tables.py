@@ -26,9 +26,8 @@ class UnityTable:
     Attributes:
         engine: the engine for the table's files.
         table: the kernel's `Table` for the location of the table.
-        properties: properties that the catalog requires for a new table; empty for an existing
-            table.
-        is_external: whether the catalog's entry is updated after each commit.
+        properties: properties that the catalog requires for a new managed table; otherwise empty.
+        is_external: whether the table is external. `after_commit` then updates the catalog entry.
     """
 
     client: UnityClient
@@ -39,11 +38,13 @@ class UnityTable:
     is_external: bool
 
     def after_commit(self) -> None:
-        """Register an external table, or update its entry; no effect on managed tables.
+        """Register an external table, or update its catalog entry.
+
+        For a managed table, the method does nothing.
 
         Raises:
-            CatalogError: the table can't be read, or the catalog doesn't accept the entry. The rows
-                are committed nevertheless.
+            CatalogError: the table can't be read, or the catalog rejects the entry. The rows are
+                committed nevertheless.
         """
         if self.is_external:
             try:
@@ -86,17 +87,20 @@ def open_table(uri: str, options: Mapping[str, str]) -> UnityTable:
 def open_for_write(
     uri: str, options: Mapping[str, str], location: str | None, properties: Mapping[str, str]
 ) -> UnityTable:
-    """Resolve the name of the table to which rows are written; the table need not exist.
+    """Resolve the name of a table for a write. The table need not exist.
 
     Args:
-        location: the location of an external table. If it is None and the table doesn't exist, the
-            write creates a managed table.
-        properties: the properties that the user gave for the table; only checked for a new managed
-            table.
+        uri: `uc://catalog.schema.table`.
+        options: storage options; `UC_URI` and `UC_TOKEN` are the catalog's URL and token.
+        location: the location of an external table. If `location` is None and the table doesn't
+            exist, the write creates a managed table.
+        properties: the table properties that the user has specified. They are checked only for a
+            new managed table.
 
     Raises:
-        ArgumentError: `location` is set, and the table is managed or at another location. Or the
-            catalog requires another value of a property for a new managed table.
+        ArgumentError: `location` is set, but the existing table is managed or has another location.
+            For a new managed table, the error means that the catalog requires another value of a
+            property.
     """
     name = TableName.parse(uri)
     client = UnityClient(unity_settings(options))
@@ -123,18 +127,19 @@ def open_for_write(
 def register_table(
     name: str, location: str, storage_options: Mapping[str, str] | None = None
 ) -> None:
-    """Register an existing Delta table as an external table, or update its entry.
+    """Register an existing Delta table as an external table in Unity Catalog.
+
+    If the table is already registered, its catalog entry is updated.
 
     Args:
         name: `uc://catalog.schema.table`.
         location: the table's path or URI.
-        storage_options: see `bayou.table`. The table is read with the credentials in these options
-            or, if there are none, in the environment.
+        storage_options: see `bayou.table`. If the options have no credentials, the table is read
+            with credentials from the environment.
 
     Raises:
         TableNotFoundError: the location has no Delta table, or the catalog or schema doesn't exist.
-        ArgumentError: the catalog has a managed table, or a table at another location, with this
-            name.
+        ArgumentError: the name belongs to a managed table, or to a table at another location.
         CatalogError: the catalog rejects the entry.
 
     Example:
@@ -148,13 +153,13 @@ def register_table(
 
 
 def update_entry(client: UnityClient, name: TableName, snapshot: Snapshot) -> None:
-    """Create the entry of an external table, or update its columns, properties and protocol.
+    """Create the catalog entry of an external table, or update it.
 
-    The entry keeps its properties that the table doesn't have.
+    An update changes the columns, the protocol and the properties of the entry. Properties of the
+    entry that aren't properties of the table remain.
 
     Raises:
-        ArgumentError: the catalog has a managed table, or a table at another location, with this
-            name.
+        ArgumentError: the name belongs to a managed table, or to a table at another location.
         CatalogError: the catalog rejects the entry.
     """
     change = MetadataChange.of_table(snapshot)
@@ -247,7 +252,10 @@ def _new_external(
 
 
 def _required_properties(staging: StagingTable) -> dict[str, str]:
-    """Return the properties and features that the catalog requires for a new managed table."""
+    """Return the table properties that the catalog requires for a new managed table.
+
+    Required table features are included as `delta.feature.*` properties.
+    """
     protocol = staging.required_protocol
     features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
     return {
@@ -257,7 +265,7 @@ def _required_properties(staging: StagingTable) -> dict[str, str]:
 
 
 def _check_location(name: TableName, loaded: LoadedTable, location: str) -> None:
-    """Raise `ArgumentError` if a table isn't external or isn't at the location."""
+    """Raise `ArgumentError` if a table of the catalog isn't an external table at `location`."""
     metadata = loaded.metadata
     if metadata.table_type != "EXTERNAL":
         raise ArgumentError(
@@ -283,7 +291,7 @@ def _uri(path: str) -> str:
 
 
 def _comparable(location: str) -> str:
-    """Normalize a location, because a location can be spelled in several ways."""
+    """Normalize a location for comparisons: `s3a://` becomes `s3://`, for example."""
     scheme, _, rest = location.rstrip("/").partition(":")
     if scheme in ("s3a", "s3n"):
         scheme = "s3"

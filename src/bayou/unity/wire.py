@@ -11,11 +11,11 @@ import msgspec
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A JSON object with keys in kebab case."""
+    """A JSON object whose keys are in kebab case, such as `table-id`."""
 
 
 class Commit(_Body, frozen=True, kw_only=True):
-    """A ratified, unpublished commit (DeltaCommit). Times are milliseconds since the epoch."""
+    """A ratified, unpublished commit (DeltaCommit). Timestamps are in ms since the epoch."""
 
     version: int
     timestamp: int
@@ -25,7 +25,7 @@ class Commit(_Body, frozen=True, kw_only=True):
 
 
 class TableMetadata(_Body, frozen=True, kw_only=True):
-    """The catalog's entry of a table (DeltaTableMetadata)."""
+    """The catalog entry of a table (DeltaTableMetadata)."""
 
     table_type: str
     table_uuid: str
@@ -73,7 +73,7 @@ class ProtocolBody(_Body, frozen=True, kw_only=True):
 class StagingTable(_Body, frozen=True, kw_only=True):
     """The reserved id and location of a new managed table (DeltaStagingTableResponse).
 
-    If the value of a required property is None, the catalog accepts any value of the property.
+    If a value in `required_properties` is None, the catalog accepts any value of the property.
     """
 
     table_id: str
@@ -131,7 +131,7 @@ _RENAMED = {
 
 
 def columns_body(schema_string: str) -> dict[str, Any]:
-    """Convert a schema of the log, as JSON, to the API's columns (DeltaStructType)."""
+    """Convert the JSON schema of a table to the form of the API (DeltaStructType)."""
     columns: dict[str, Any] = _type_body(msgspec.json.decode(schema_string))
     return columns
 
