@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 _MIN_SIMILARITY = 0.65
-"""Minimum similarity of a suggestion, from 0 to 1. It excludes `migration` for `destination`."""
+"""Minimum similarity of a suggestion. At 0.6, `migration` would be suggested for `destination`."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

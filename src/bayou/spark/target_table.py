@@ -148,12 +148,12 @@ class TargetTable:
 
     @property
     def transaction_ids(self) -> Mapping[str, int]:
-        """A mapping from `txnAppId` to `txnVersion` of the session's conf; empty if not set."""
+        """`transaction_identifier` as a mapping from `txnAppId` to `txnVersion`; can be empty."""
         identifier = self.transaction_identifier
         return {} if identifier is None else dict([identifier])
 
     def commit_once(self, run: Callable[[Snapshot], ResultT]) -> ResultT | None:
-        """Run an operation, unless the table already contains it, and return the result of `run`.
+        """Run an operation if the table doesn't already contain it; return the result of `run`.
 
         The table contains the operation if its log has the session's `txnAppId` with the same or a
         higher `txnVersion`. In this case `run` isn't called, and the result is None.
@@ -187,7 +187,7 @@ class TargetTable:
         return self.engine.user_metadata
 
     def frame(self) -> Any:
-        """Return a DataFrame with the rows of the latest version. It has the alias `alias`."""
+        """Return the rows of the latest version as a DataFrame with the alias `alias`."""
         reader = self.spark.read.format("delta")
         if self.options:
             reader = reader.options(**dict(self.options))

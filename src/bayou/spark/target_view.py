@@ -2,7 +2,7 @@
 
 As in delta-spark, conditions and values are computed from the view's columns. The values are
 assigned to the table's columns with the same names. All other columns of the table keep their
-values, also if the view omits them.
+values, including columns that the view omits.
 
 A view can swap the names of columns, such as `SELECT a AS b, b AS a`. The condition of an UPDATE or
 DELETE then has two meanings: `a` can be the column of the table or the column of the view. In

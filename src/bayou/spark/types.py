@@ -116,7 +116,7 @@ def contains_type(data_type: DataType, condition: Callable[[DataType], bool]) ->
 
 
 def unused_name(name: str, names: Iterable[str]) -> str:
-    """Return `name`, with as many underscores before it as it needs to differ from `names`.
+    """Return a name that isn't in `names`: `name`, if necessary with underscores before it.
 
     Names are compared without regard to case.
     """

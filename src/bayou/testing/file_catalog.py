@@ -15,10 +15,11 @@ from bayou.kernel.transaction.committers import stage_commit
 
 
 class FileCatalog:
-    """A catalog that stores a small file for each ratified commit. Several processes can use it.
+    """A catalog that stores a small file for each ratified commit.
 
     The name of the file is the version. The file contains the name of the staged commit. When the
-    commit is published in the table's log, the file becomes empty.
+    commit is published in the table's log, the file becomes empty. Several processes can use the
+    catalog at the same time.
 
     Args:
         folder: the folder for the catalog's files.

@@ -179,7 +179,7 @@ class UnityClient:
             name: name of the table, for error messages.
             kind: type of the response.
             once: whether the server must not process the request twice. If True, the request isn't
-                sent again after an error with which the server may have processed the request.
+                sent again if the server may have processed it.
         """
         tried, processed = 0, False
         while True:

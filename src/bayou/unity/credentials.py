@@ -1,4 +1,4 @@
-"""Temporary credentials for a location. The catalog vends them, and they are renewed."""
+"""Temporary credentials that the catalog vends for a location. They are renewed."""
 
 from __future__ import annotations
 

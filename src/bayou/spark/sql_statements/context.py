@@ -1,4 +1,4 @@
-"""`StatementContext`: the session, the SQL text and the functions that run a SQL statement."""
+"""`StatementContext`: the session, the SQL and the functions that a statement uses when it runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RowStatement(TableStatement):
 
     @property
     def unaliased_tables(self) -> tuple[TableName, ...]:
-        """The tables without an alias in the statement. Tables in subqueries aren't included."""
+        """The statement's tables that have no alias. Tables in subqueries aren't included."""
         raise NotImplementedError
 
     def run(self, context: StatementContext) -> Any:
@@ -300,9 +300,8 @@ def _unsupported_view(
     """Return the error for a view through which rows can't be changed.
 
     Args:
-        read: the table version in the first relation of the view's plan, from the read option
-            `LOADED_VERSION`. "" for a read with time travel; None for a relation that isn't a
-            Delta table.
+        read: value of the read option `LOADED_VERSION` of the first relation in the view's plan. ""
+            for a read with time travel; None for a relation that isn't a Delta table.
         operations: the unsupported operations in the view's query, such as `Join`. Empty if the
             first relation is the problem.
     """

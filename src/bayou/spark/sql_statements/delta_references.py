@@ -44,9 +44,10 @@ def may_name_delta_tables(spark: Any, text: str) -> bool:
 
 
 def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Return the path of each name that `table_candidates` finds; None if it isn't a Delta table.
+    """Return the paths of the Delta tables whose names may occur in a statement.
 
-    The keys are the names, as tuples of their parts.
+    The keys are the results of `table_candidates`. The value is the table's path, or None if the
+    key isn't the name of a Delta table.
     """
     return {
         parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)

@@ -238,7 +238,7 @@ class Insert(TableStatement):
     def _rows(
         self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
     ) -> Any:
-        """Run the query, and rename the DataFrame's columns to the columns of the table."""
+        """Run the query, and give the DataFrame's columns the names of the table's columns."""
         names = self.columns
         if names is None:
             names = tuple(n for n in snapshot.schema.names if n.lower() not in partition)
@@ -283,7 +283,7 @@ class Insert(TableStatement):
 
 
 def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: str) -> str:
-    """Return the SQL condition that a partition column equals a constant.
+    """Return an SQL condition that is true if a partition column equals a constant.
 
     Values of a CHAR column are compared without trailing spaces. Spark pads CHAR values with spaces
     when it reads them, and some writers store the spaces.

@@ -99,12 +99,12 @@ def next_feed_offset(
 ) -> SourceOffset:
     """Return the end offset of the next micro-batch of a change data feed; see `next_offset`.
 
-    With read limits, the end offset differs from `next_offset` in two cases:
+    With read limits, a batch ends earlier than with `next_offset` in two cases:
 
-    - If the batch ends with the last change data file of a commit, the end offset is this file.
-      `next_offset` would return the start of the next version.
-    - If the batch has reached a limit, the end offset isn't after the next commits, even if these
-      commits have no files.
+    - If the last file of the batch is the last change data file of a commit, the batch ends at this
+      file, and not at the start of the next version.
+    - If the batch has reached a limit, it doesn't include the next commits, even if these commits
+      have no files.
     """
     last = start.position
     for commit in commits:
@@ -153,7 +153,7 @@ def next_feed_offset(
 
 
 def _end(commit: CommitFileSizes, bound: SourceOffset | None) -> int:
-    """Return the number of files in a commit whose position isn't after `bound`."""
+    """Return how many files of a commit are at or before the offset `bound`."""
     if bound is None or bound.version > commit.version:
         return commit.count
     return max(0, min(commit.count, bound.index + 1)) if bound.version == commit.version else 0

@@ -146,7 +146,7 @@ class RunnerOffset(dict[str, Any]):
 
     @property
     def text(self) -> str:
-        """The JSON text of the offset for the checkpoint, without spaces as in delta-spark."""
+        """The JSON text of the offset for the checkpoint. As in delta-spark, it has no spaces."""
         return json.dumps(self, separators=(",", ":"))
 
 

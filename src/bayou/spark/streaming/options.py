@@ -205,7 +205,7 @@ def _positive(values: Mapping[str, str], name: str) -> int | None:
 
 
 def _size(values: Mapping[str, str], name: str) -> int | None:
-    """Return the option `name` in bytes; None if the option isn't set.
+    """Return the value of the option `name` in bytes; None if the option isn't set.
 
     The value is a size such as `10g`, in Spark's syntax. A number without a unit is in bytes.
     """

@@ -184,9 +184,9 @@ class SchemaLog:
 
     @property
     def previous(self) -> SchemaLogEntry | None:
-        """The last entry before the current entry and the entries that the current entry replaces.
+        """The entry that was valid before the current entry; None if there is no such entry.
 
-        None if there is no such entry.
+        Entries that the current entry replaces are skipped.
         """
         number = self._previous_number()
         return self._read(number) if number in self._numbers() else None

@@ -120,11 +120,11 @@ class SchemaTracking:
         )
 
     def merge_consecutive(self, engine: Engine) -> None:
-        """Replace the log's current entry by one that includes the changes of the next commits.
+        """Replace the log's current entry by an entry that includes the next metadata changes.
 
-        The query then stops once, and not at each of these commits. A commit is included if it
-        changes the metadata or the protocol, and has no files. The first other commit ends the
-        merge.
+        The query then stops once, and not at each of these changes. A commit is included if it
+        changes the metadata or the protocol, and has no files. The merge ends before the first
+        other commit.
         """
         current = self._log.current
         if current is None:
@@ -221,7 +221,7 @@ class SchemaTracking:
             raise self._metadata_evolution(end.version)
 
     def check_initial(self, engine: Engine, snapshot: TableState) -> None:
-        """Write the metadata of an initial snapshot to the log, if it is newer than the log.
+        """If an initial snapshot has newer metadata than the log, write this metadata to the log.
 
         Raises:
             StreamingSourceError: the log was updated, and the query must be restarted.

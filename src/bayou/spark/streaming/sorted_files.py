@@ -242,9 +242,7 @@ class SortedFiles:
     def open(cls, folder: Path) -> SortedFiles | None:
         """Open a list that another process has written with `write`.
 
-        Returns None if the process hasn't written the whole list yet.
-
-        `close` deletes the folder.
+        Returns None if the process hasn't written the whole list yet. `close` deletes the folder.
         """
         try:
             totals = json.loads((folder / _TOTALS).read_text())

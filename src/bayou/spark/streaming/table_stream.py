@@ -1,7 +1,7 @@
 """`TableStream`: the start offset, end offsets and micro-batches of a stream of a Delta table.
 
 The module doesn't depend on Spark. For the same offsets, a stream returns the same batches, also
-after a restart. Its attributes are only caches of files and commits.
+after a restart. A `TableStream` has no other state than its caches of files and commits.
 """
 
 from __future__ import annotations
@@ -432,8 +432,9 @@ class TableStream:
         """Raise an error if the schema has changed since the last run of the query.
 
         The method compares the stream's schema with the schema of the last version that the last
-        run has read. `_check_schema_once` only compares it with versions that the next batch reads.
-        If the first of these versions changes the schema, `_check_schema_once` finds no difference.
+        run has read. `_check_schema_once` compares the stream's schema only with versions that the
+        next batch reads. If the first of these versions changes the schema, the stream's schema
+        already has the change, and `_check_schema_once` finds no difference.
 
         delta-spark doesn't need this check, because Spark plans the last batch of a JVM source
         again after a restart.

@@ -45,8 +45,8 @@ class TaskFiles(WriterCommitMessage):
 
     Attributes:
         actions: the encoded actions of the files that the task wrote.
-        versions_read: for an overwrite, the versions of the table that this executor has read in
-            the query that writes to the same table. Empty for other writes.
+        versions_read: for an overwrite, the versions of the target table that this executor has
+            read for the query. Empty for other writes.
     """
 
     actions: bytes = field(repr=False)
@@ -120,8 +120,8 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     For each micro-batch, Spark creates two writers in separate processes, and both plan the write.
     The tasks use the plan of the first writer, and return the plan with their results
-    (`BatchFiles`). Spark calls `commit` of the second writer. It commits with the plan of the first
-    writer.
+    (`BatchFiles`). Spark calls `commit` of the second writer, which commits with the plan of the
+    first writer.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:

@@ -135,7 +135,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
 
 
 def _finished(frame: Any, options: WriteOptions, version: int | None) -> int | None:
-    """Return `version`. If the write has used the session's `txnVersion`, reset the setting."""
+    """Reset the session's `txnVersion` if the write has used it. Return the argument `version`."""
     if options.session_application:
         reset_transaction_version(frame.sparkSession, options.path)
     return version

@@ -45,8 +45,8 @@ def write_frame(
         tasks: maximum number of tasks; None if it is unknown.
 
     Returns:
-        The results of the tasks for `StartedWrite.commit`, and the versions of the table that the
-        query has read from the same table. The versions are empty unless the write is an overwrite.
+        The results of the tasks for `StartedWrite.commit`, and the versions of the target table
+        that the tasks have read. The tasks report these versions only for an overwrite.
     """
     return with_small_rows(frame, started.plan.table, lambda rows: _write(rows, started, tasks))
 

@@ -90,7 +90,7 @@ _CODECS = {
 
 _THREADS = 8
 _KNOWN_RELATIONS = frozenset({"LogicalRelation", "Range", "LocalRelation", "OneRowRelation"})
-"""Relations in the plan of a DataFrame that Spark's writer can write in an overwrite.
+"""Relations that a DataFrame's plan can contain if Spark's writer runs an overwrite.
 
 An overwrite must know which version of the table the DataFrame reads. These relations don't read a
 Delta table, or their plan contains the version. For other relations, only Python workers report the

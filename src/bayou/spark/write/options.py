@@ -287,7 +287,7 @@ class WriteOptions:
         )
 
     def check_dynamic_partitions(self, partition_columns: Sequence[str]) -> None:
-        """Raise `ArgumentError` if a dynamic overwrite is disabled in the session's conf."""
+        """Raise `ArgumentError` if the mode is dynamic, but a setting disables the dynamic mode."""
         if partition_columns and self.dynamic_partitions and not self.dynamic_partitions_enabled:
             raise ArgumentError(
                 f"{self.path}: partitionOverwriteMode is dynamic, but the setting "
@@ -386,7 +386,7 @@ _DEFAULT_SETTINGS = {
     "bayou.storeAssignmentPolicy": "spark.sql.storeAssignmentPolicy",
     "bayou.timeZone": "spark.sql.session.timeZone",
 }
-"""Maps write options to the settings of Spark, delta-spark or Bayou with their default values."""
+"""Maps write options to the settings of Spark, delta-spark or Bayou that are their defaults."""
 
 _TRANSACTION = {"txnAppId": TRANSACTION_APP, "txnVersion": TRANSACTION_VERSION}
 _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."

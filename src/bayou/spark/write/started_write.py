@@ -163,7 +163,8 @@ def _check_partition_columns(plan: WritePlan, write: TableWrite) -> None:
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
     """Add the session's time zone to the timestamps in the condition `replace_where`.
 
-    The columns of the condition are columns of the table. The rows can lack some of them.
+    The types of the condition's columns are taken from the table, because the rows can lack some of
+    these columns.
 
     Raises:
         BayouError: the condition has a subquery, or the kernel and Spark could evaluate the

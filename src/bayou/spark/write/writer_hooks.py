@@ -144,8 +144,7 @@ def _check_replaceable(spark: Any, name: str) -> None:
 def ignores_views(request: WriteRequest) -> bool:
     """Whether a write ignores temporary views that have the name of the target table.
 
-    Only `insertInto` without the format `delta` doesn't ignore views: as in delta-spark, its target
-    is the view.
+    As in delta-spark, only `insertInto` without the format `delta` writes to such a view.
     """
     return request.method == "saveAsTable" or request.format == "delta"
 

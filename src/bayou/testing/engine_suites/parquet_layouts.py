@@ -35,7 +35,7 @@ from bayou.testing.parquet_bytes import (
 )
 
 _NAMES = b"\x01\x02\x00\x01\x02ab"
-"""Bytes of the binary `metadata` of a variant whose fields are named a and b."""
+"""The `metadata` of a variant with the fields `a` and `b`, as bytes."""
 
 _VARIANT: Any = pa.field(
     "v",
