@@ -105,7 +105,7 @@ class StatementContext:
     """The session and SQL of a statement, and the functions that the statement calls when it runs.
 
     Attributes:
-        text: the statement's SQL. Literals replace the parameters.
+        text: the statement's SQL, in which literals have replaced the parameters.
         query: function that runs an SQL query and returns the DataFrame. The query can read Delta
             tables and the DataFrames that the user passes to `sql`.
         reads_delta_tables: function that returns whether an SQL query reads Delta tables.
@@ -192,9 +192,9 @@ class StatementContext:
         return replace(target, view=target_view)
 
     def _version(self, path: str, version: int) -> Any:
-        """Return the rows of a version of a table.
+        """Return a DataFrame of a table's version.
 
-        If the version is no longer available, the rows of the latest version are returned.
+        If the version is no longer available, return a DataFrame of the latest version.
         """
         latest = TargetTable(spark=self.spark, location=path).snapshot().version
         if version != latest:
@@ -300,10 +300,12 @@ def _unsupported_view(
     """Return the error for a view through which rows can't be changed.
 
     Args:
-        read: value of the read option `LOADED_VERSION` of the first relation in the view's plan. ""
-            for a read with time travel; None for a relation that isn't a Delta table.
-        operations: the unsupported operations in the view's query, such as `Join`. Empty if the
-            first relation is the problem.
+        operation: `DELETE`, `UPDATE` or `MERGE`.
+        view: the view's name.
+        read: value of the read option `LOADED_VERSION` of the first relation in the view's plan.
+            The value is "" for time travel, and None if the relation isn't a Delta table.
+        operations: unsupported operators in the view's plan, such as `Join`. If empty, the error
+            describes the problem of the first relation.
     """
     if read == "":
         problem = (

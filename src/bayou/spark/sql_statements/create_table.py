@@ -115,7 +115,10 @@ def _in_catalog(resolved: NamedTable) -> bool:
 
 
 def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
-    """Parse a `CREATE` or `REPLACE TABLE` of a Delta table; None for all other statements."""
+    """Parse a `CREATE TABLE` or `REPLACE TABLE` statement of a Delta table.
+
+    A statement with `CLONE` becomes a `Clone`. Returns None for all other statements.
+    """
     mode = _parse_mode(cursor)
     if mode is None:
         return None

@@ -106,7 +106,8 @@ def parse_assignments(cursor: TokenCursor, *stops: str) -> dict[str, str]:
     """Parse `column = value, ...` up to a keyword in `stops` or the end of the statement.
 
     Returns:
-        The values as SQL, by column name. Names are quoted if necessary.
+        A dictionary from column name to value. Both are SQL: a name that isn't an identifier is in
+        backticks.
     """
     values: dict[str, str] = {}
     while True:
@@ -128,7 +129,10 @@ def path_sql(path: Iterable[str]) -> str:
 
 
 def _is_at_stop(cursor: TokenCursor, stops: tuple[str, ...]) -> bool:
-    """Whether a comma or a keyword in `stops` is next; False for the `WHEN` of a `CASE`."""
+    """Whether a comma or a keyword in `stops` is next.
+
+    `WHEN` only counts before `MATCHED` or `NOT MATCHED`, because it can also belong to a `CASE`.
+    """
     if cursor.next_are("WHEN"):
         return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")
     return cursor.next_are("|".join((",", *stops)))

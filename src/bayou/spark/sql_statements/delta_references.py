@@ -44,10 +44,10 @@ def may_name_delta_tables(spark: Any, text: str) -> bool:
 
 
 def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Return the paths of the Delta tables whose names may occur in a statement.
+    """Map each name that `table_candidates` finds in a statement to the Delta table's path.
 
-    The keys are the results of `table_candidates`. The value is the table's path, or None if the
-    key isn't the name of a Delta table.
+    The value is None if the name isn't a Delta table. For `table_changes` and
+    `table_changes_by_path`, the value is the function's name.
     """
     return {
         parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)

@@ -36,7 +36,7 @@ from bayou.spark.sql_statements.token_cursor import statement_tokens
 
 @raise_spark_exceptions
 def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
-    """Run a SQL statement, including Delta statements that Spark alone can't execute.
+    """Run an SQL statement, including Delta statements that Spark alone can't execute.
 
     Queries can name tables as ``delta.`/path` `` and read changes with `table_changes(table, start,
     end)`. `VERSION AS OF 12` or `TIMESTAMP AS OF expression` can follow a path or the catalog name
@@ -88,10 +88,11 @@ def sql_hook(request: SqlRequest) -> Any:
 
 
 def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str:
-    """Rewrite a statement from the grammar of the session's settings to Spark's default grammar.
+    """Rewrite a statement from the session's SQL grammar to Spark's default grammar.
 
-    See `session_sql`. A statement that contains `${` isn't changed if `frames` isn't empty. PySpark
-    then reads `${name}` as `$` and the placeholder `{name}`, not as a variable.
+    `session_sql` rewrites the statement, for example variables such as `${name}`. If `frames` isn't
+    empty, a statement that contains `${` isn't changed. In this case PySpark reads `${name}` as the
+    character `$` and the placeholder `{name}`.
     """
     return text if frames and "${" in text else session_sql(spark, text)
 
@@ -143,7 +144,13 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
 def _bind(
     spark: Any, statement: Statement, text: str, args: Any, values: Mapping[str, Any]
 ) -> tuple[Statement, str]:
-    """Replace the parameters in `text` by literals; return the parsed statement and its SQL."""
+    """Replace the parameters in `text` by literals; return the parsed statement and its SQL.
+
+    Args:
+        statement: the statement before the replacement. Its table is used if an error occurs.
+        args: values of the parameters `?` or `:name`.
+        values: values of the placeholders `{name}`, without DataFrames.
+    """
     try:
         bound_text = bind_parameters(text, args, values, partial(session_literal, spark))
         bound = parse_statement(bound_text)

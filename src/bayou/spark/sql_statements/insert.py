@@ -56,10 +56,14 @@ def replace_defaults(
 
     If a column is `DEFAULT` in all rows, the column is removed from the query. The writer then adds
     the default value. If a column is `DEFAULT` in some rows, the keyword is replaced by the SQL of
-    the default value. A query that doesn't start with `VALUES` is returned unchanged.
+    the default value. If all columns are `DEFAULT` in all rows, the first column isn't removed.
+
+    A query that doesn't start with `VALUES` is returned unchanged.
 
     Args:
-        names: the names of the query's columns.
+        names: the names of the table's columns to which the query's columns are written.
+        schema: the table's schema.
+        table: the table's path, for error messages.
 
     Returns:
         The new query, and the names of the columns that it still has.
@@ -226,6 +230,9 @@ class Insert(TableStatement):
         """Return the condition (SQL) that selects the rows to replace.
 
         Returns None for an append, a full overwrite, or a dynamic partition overwrite.
+
+        Args:
+            partition: the result of `_fixed_values`.
         """
         if self.replace_where is not None or not (self.overwrite and partition):
             return self.replace_where
@@ -330,9 +337,9 @@ def _float_literal(number: float | None) -> str:
 
 
 def _compare_bytes(snapshot: Snapshot, partition: Mapping[str, str]) -> bool:
-    """Whether the `replaceWhere` condition for a `PARTITION` clause compares strings by bytes.
+    """Whether the condition that `_equality` creates may compare CHAR columns by bytes.
 
-    True if at least one column of the clause is a CHAR column, and no column has a collation.
+    True if the `PARTITION` clause has a CHAR column, and none of its columns has a collation.
 
     Args:
         partition: the values of the clause as SQL, by column name.
@@ -401,7 +408,7 @@ def parse_insert(cursor: TokenCursor) -> Insert:
 def _parse_alias(cursor: TokenCursor) -> str | None:
     """Parse the alias of the table; None if the table has no alias.
 
-    An alias without the keyword AS must be followed by REPLACE or BY NAME REPLACE.
+    A name without the keyword AS is an alias only before REPLACE or BY NAME REPLACE.
     """
     if cursor.take("AS"):
         return cursor.name("an alias")
@@ -423,7 +430,7 @@ def _parse_partition(cursor: TokenCursor) -> tuple[str, str | None]:
 
 
 def _is_constant(sql: str) -> bool:
-    """Whether the SQL is a literal: a string, a number, NULL, TRUE, FALSE, or `DATE '...'`."""
+    """Whether the SQL is a literal: a string, number, NULL, boolean, date or timestamp."""
     tokens = list(tokenize(sql))
     if tokens[0].is_keyword("(") and tokens[-1].is_keyword(")"):  # a negative parameter
         tokens = tokens[1:-1] or tokens

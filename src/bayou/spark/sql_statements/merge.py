@@ -84,7 +84,10 @@ class Merge(RowStatement):
         return DeltaMergeBuilder(target, source, request).execute()
 
     def _check_assignments(self, context: StatementContext) -> None:
-        """Raise delta-spark's error for a nested field that a clause assigns through a view."""
+        """Raise delta-spark's error if a WHEN clause assigns a nested field.
+
+        Called if the target is a temporary view, because a view's nested fields can't be assigned.
+        """
         for clause in self.clauses:
             assignments = clause.assignments if isinstance(clause, MergeClause) else None
             for column in assignments or ():
@@ -138,9 +141,9 @@ _LAST_CLAUSES: dict[ClauseKind, tuple[str, str]] = {
         "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
     ),
 }
-"""Maps each kind of clause to the clause's name in error messages, and to Spark's error condition.
+"""Name in the message, and error condition, of the error for each kind of WHEN clause.
 
-The error is raised if a clause without a condition isn't the last clause of its kind.
+The error is raised if a clause without a search condition isn't the last clause of its kind.
 """
 
 
@@ -258,8 +261,13 @@ def _without_qualifiers(
     """Remove the qualifier `alias.` from the column names of assignments.
 
     Args:
+        alias: the alias of the MERGE's target.
+        values: pairs of column name and value (SQL).
         inserts: whether the assignments belong to an INSERT clause. If a column is assigned twice,
             the error of an INSERT clause differs from the error of an UPDATE clause.
+
+    Returns:
+        A dictionary from column name to value (SQL).
 
     Raises:
         StatementError: a column is assigned twice.
@@ -283,7 +291,7 @@ def _without_qualifier(alias: str | None, name: str) -> str:
 def _with_names(
     clause: MergeClause | InsertByPosition, target: TargetTable, context: StatementContext
 ) -> MergeClause:
-    """Convert `INSERT VALUES` to an insert with column names; return other clauses unchanged."""
+    """Add the target's column names to `INSERT VALUES`; return other clauses unchanged."""
     if isinstance(clause, MergeClause):
         return clause
     view = target.view
