@@ -54,8 +54,9 @@ _ROW_CHANGES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 _DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
 """First keywords of statements that only Delta tables support.
 
-Bayou raises the syntax errors of these statements. Syntax errors of other statements are raised
-only for Delta tables, because Spark may accept the statement for another table.
+A syntax error in one of these statements is always raised. A syntax error in a statement with
+another keyword of `_PARSERS` is raised only for a Delta table, because Spark may accept the
+statement for a table of another format.
 """
 
 
@@ -102,7 +103,7 @@ def first_keyword(text: str) -> str:
 
 
 def _merge_after_with(tokens: Sequence[Token]) -> int | None:
-    """Return the position of MERGE in `WITH name AS (query), ... MERGE ...`.
+    """Return the index of the token MERGE in `WITH name AS (query), ... MERGE ...`.
 
     Returns None for other statements.
     """
@@ -124,11 +125,11 @@ def reads_tables(word: str) -> bool:
 def parse_statement(text: str) -> Statement | None:
     """Parse a statement about Delta tables; return None for a statement that Spark must run.
 
-    Most syntax errors aren't raised: the result is an `InvalidStatement` that contains the error.
+    Syntax errors that aren't raised (see below) are returned as an `InvalidStatement`.
 
     Raises:
-        StatementError: a quote or a comment isn't closed. Syntax errors are also raised for a
-            statement that starts with `CREATE`, `REPLACE` or a keyword of `_DELTA_ONLY`.
+        StatementError: a quote or a comment isn't closed; or a statement that starts with `CREATE`,
+            `REPLACE` or a keyword of `_DELTA_ONLY` has a syntax error.
     """
     first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):
@@ -193,7 +194,10 @@ _UNKNOWN: Any = object()
 
 
 def _in_utc(value: dt.datetime) -> dt.datetime:
-    """Convert a naive datetime, which is in the process's time zone, to UTC, as PySpark does."""
+    """Convert a datetime without a time zone from the process's time zone to UTC.
+
+    PySpark does the same. A datetime with a time zone is returned unchanged.
+    """
     if value.tzinfo is not None:
         return value
     try:

@@ -1,4 +1,4 @@
-"""Replaces tables in a query by DataFrames or views, and adapts the columns of these tables.
+"""Replaces tables in a query by DataFrames or views, and adapts qualified column names.
 
 The alias of the DataFrame or view is the table's name without its schema, because an alias is a
 single name. A column such as `sales.orders.id` therefore becomes `orders.id`.
@@ -26,7 +26,7 @@ FullName = tuple[str, str, str]
 """Catalog, schema and name of a table, in lower case."""
 
 _Chain = Sequence[Token]
-"""The names in `a.b.c`; the last one can be `*`."""
+"""The tokens `a`, `b` and `c` of a dotted name `a.b.c`. The last token can be `*`."""
 
 _QUERY = ("FROM", "SELECT", "TABLE", "VALUES", "WITH")
 _BEFORE_TABLES = ("FROM", "INTO", "JOIN", "UPDATE", "USING")
@@ -47,8 +47,8 @@ class _Renaming:
 
     Attributes:
         edits: the changes.
-        aliases: the alias of each table that needs its full name as its alias, because the last
-            part of the name is ambiguous.
+        aliases: an alias for each table whose name without its schema is ambiguous. The alias is
+            the table's full name.
     """
 
     edits: list[_Edit] = field(default_factory=list)
@@ -129,7 +129,8 @@ def _renaming(spark: Any, text: str, starts: Any, tables: Mapping[int, FullName]
 
     Args:
         starts: the character offsets of all table references in the text.
-        tables: the full names of the tables without an alias, by the offset of the reference.
+        tables: the full name of each table that has no alias. The key is the character offset of
+            the reference to the table.
     """
     tokens = statement_tokens(text)
     result = _Renaming()
@@ -159,7 +160,11 @@ def _renaming(spark: Any, text: str, starts: Any, tables: Mapping[int, FullName]
 
 
 def _qualifier(chain: _Chain, tables: Any) -> tuple[FullName, int] | None:
-    """Return the table that qualifies a column by schema and name; None if there is none.
+    """Find the table whose schema and name qualify a column; None if there is no such table.
+
+    Args:
+        chain: the qualified column name.
+        tables: the full names of the tables that have no alias.
 
     Returns:
         The table's full name, and the number of parts in the qualifier: 2 for `schema.table`, 3 for
@@ -179,7 +184,7 @@ def _is_field(chain: _Chain, length: int, columns: set[str]) -> bool:
     Otherwise the name is the column `c` of the table `a.b`.
 
     Args:
-        length: the number of parts before the column name, if the name isn't a field.
+        length: the number of parts in the table's name, such as 2 for `a.b`.
         columns: the names of all columns, in lower case.
     """
     names = _lower_case(chain)
@@ -189,7 +194,13 @@ def _is_field(chain: _Chain, length: int, columns: set[str]) -> bool:
 def _has_other_meaning(
     tokens: Sequence[Token], starts: Any, tables: Mapping[int, FullName], full_name: FullName
 ) -> bool:
-    """Whether another table, an alias or a column may have the same name as a table."""
+    """Whether a table's name without its schema may also name another table, alias or column.
+
+    Args:
+        starts: the character offsets of all table references.
+        tables: the full names of the tables that have no alias, by character offset.
+        full_name: the table's full name.
+    """
     name = full_name[-1]
     if any(other[-1] == name and other != full_name for other in tables.values()):
         return True

@@ -33,8 +33,8 @@ class SubqueryTables:
     def resolve(self, expression: RowExpression) -> RowExpression:
         """Replace the Delta tables in the subqueries of an SQL expression by temporary views.
 
-        The result keeps the original SQL, which the table history shows. A Column is returned
-        unchanged. In a Connect session, all expressions are returned unchanged.
+        The result keeps the original SQL, which the table history shows. An expression that is a
+        Column is returned unchanged. In a Connect session, all expressions are returned unchanged.
         """
         sql = expression.sql
         if sql is None or expression.user_column is not None or not is_classic(self.spark):

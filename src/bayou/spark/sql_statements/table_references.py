@@ -43,6 +43,7 @@ class TableReference:
             or timestamp, and the options.
         version: the version of `VERSION AS OF`, or of `@v12` at the end of a path.
         timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
+        has_alias: whether the query gives the table an alias. True for `table_changes`.
         changes: the arguments `start` and `end` of `table_changes(table, start[, end])`, as SQL;
             None if the reference isn't a call of `table_changes`.
         sample_end: offset after the TABLESAMPLE clause of the reference; None without the clause.
@@ -66,7 +67,7 @@ class TableReference:
 
     @property
     def alias_start(self) -> int:
-        """Offset at which an alias can be inserted, which is after a TABLESAMPLE clause."""
+        """Offset at which an alias can be inserted: after the reference and its TABLESAMPLE."""
         return self.end if self.sample_end is None else self.sample_end
 
     @property
@@ -165,13 +166,13 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
 
 
 def _is_cte(table: exp.Table, name: str) -> bool:
-    """Whether a name, in lower case, is the name of a common table expression.
+    """Whether a table of sqlglot's syntax tree is a common table expression (CTE).
 
-    A common table expression is visible in the rest of the WITH clause, and in the query after the
-    clause. With RECURSIVE, the definition can also refer to itself.
+    A CTE is visible in the later CTEs of its WITH clause, and in the query after the clause. With
+    RECURSIVE, a CTE is also visible in its own definition.
 
     Args:
-        table: the node of the table in sqlglot's syntax tree.
+        table: the table's node in the syntax tree.
         name: the table's name, in lower case.
     """
     node: exp.Expr = table
@@ -361,7 +362,7 @@ _LIST_ENDS = (
     ",|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|EXCEPT|INTERSECT|WINDOW|SELECT|VALUES|SET|WHEN|;"
     "|FROM|JOIN|INTO|OVERWRITE|TABLE|USING"
 )
-"""Tokens that end a table, including its alias, in a list of tables."""
+"""Tokens that can follow a table and its alias in a list of tables, separated by `|`."""
 
 
 def table_candidates(text: str) -> set[tuple[str, ...]]:
@@ -382,8 +383,8 @@ def _listed_names(
     """Return the names in a comma-separated list of tables, without aliases.
 
     Args:
-        before_columns: whether parentheses contain column names and not tables, as in `JOIN t
-            USING (a, b)`.
+        before_columns: whether parentheses at the start of the list contain column names, as in
+            `JOIN t USING (a, b)`. Otherwise they contain tables or a query.
     """
     while not cursor.at_end:
         if cursor.take("LATERAL"):

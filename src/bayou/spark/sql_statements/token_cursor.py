@@ -1,4 +1,4 @@
-"""Tokens of a SQL statement, and the cursor that parsers use to read them."""
+"""Tokens of an SQL statement, and the cursor that parsers use to read them."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class TokenCursor:
         return self.name(expected)
 
     def number(self, expected: str) -> float:
-        """Parse a number with an optional sign or suffix, such as `10L`."""
+        """Parse a number that can have a minus sign and a type suffix, such as `-10L`."""
         sign = -1 if self.take("-") else 1
         if self.at_end or not self._tokens[self._at].is_number:
             raise self.error(expected)

@@ -49,7 +49,8 @@ def request(
     Args:
         shared: the folder that both processes share. If None, no request is sent.
         folder: name of the subfolder of this request.
-        request_file: name of the request file. It isn't created if the response already exists.
+        request_file: name of the request file. If the response already exists, no request file is
+            created.
         read_response: function that reads the response from the subfolder, and returns None if
             there is no response yet.
         content: content of the request file.

@@ -11,7 +11,7 @@ def streaming_error(
     """Return an error that stops the query, with delta-spark's error condition.
 
     Args:
-        version: the table version that causes the error; None if it isn't a single version.
+        version: the table version that causes the error; None if no single version causes it.
     """
     return StreamingSourceError(
         f"[{condition}] {message}", table=table, condition=condition, version=version
