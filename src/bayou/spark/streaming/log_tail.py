@@ -155,6 +155,11 @@ class CommitReader:
         """Whether a commit file has the same content as at the last listing of the log.
 
         If the commit isn't cached, only the sizes are compared.
+
+        Args:
+            version: the commit's version.
+            known: the commit file in the last listing.
+            current: the commit file in the new listing.
         """
         if current.size != known.size:
             return False

@@ -1,7 +1,8 @@
-"""Computes the end offset of the next micro-batch, and checks the size of the initial snapshot.
+"""Computes the end offset of the next micro-batch, and checks the number of files in a version.
 
-The functions iterate over the commits until a read limit is reached. A commit is read from the log
-when the iteration reaches it. Therefore commits after the limit are not read.
+`next_offset` and `next_feed_offset` iterate over the commits until a read limit is reached. A
+commit is read from the log when the iteration reaches it. Therefore commits after the limit aren't
+read.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def next_feed_offset(
 
 
 def _end(commit: CommitFileSizes, bound: SourceOffset | None) -> int:
-    """Return how many files of a commit are at or before the offset `bound`."""
+    """Return how many files of a commit are at or before `bound`; all files if `bound` is None."""
     if bound is None or bound.version > commit.version:
         return commit.count
     return max(0, min(commit.count, bound.index + 1)) if bound.version == commit.version else 0

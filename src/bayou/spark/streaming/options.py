@@ -51,8 +51,8 @@ class StreamOptions:
         allowed: the options `allowSourceColumnRename`, `allowSourceColumnDrop` and
             `allowSourceColumnTypeChange` that are set. The keys are `rename`, `drop` and
             `typechange`; the values are `always` or a version.
-        sort_memory: maximum memory in bytes for sorting the files of the initial snapshot. If it
-            isn't enough, disk is used.
+        sort_memory: maximum memory in bytes for sorting the files of the initial snapshot. If more
+            memory is needed, the sort uses local disk.
         max_initial_files: maximum number of files in the initial snapshot; None for no limit.
         driver_folder: folder for requests to the driver's process; None if there is none.
         time_zone: time zone of timestamp partition values that have no time zone.

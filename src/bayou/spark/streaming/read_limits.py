@@ -1,4 +1,4 @@
-"""Read limits of micro-batches: PySpark's classes, and `RemainingLimits` for files.
+"""Read limits of micro-batches: PySpark's `ReadLimit` classes, and `RemainingLimits`.
 
 Python data sources have read limits since Spark 4.2. With an older PySpark, streaming reads raise
 an error; batch reads and writes work.
@@ -55,7 +55,8 @@ __all__ = [
 class UnsupportedStreamReader(DataSourceStreamReader):
     """A stream reader for PySpark before 4.2: it raises an error when the query starts.
 
-    PySpark 4.1 doesn't show errors that are raised when the reader is created.
+    The error isn't raised earlier, because PySpark 4.1 doesn't show errors that are raised when the
+    reader is created.
     """
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
@@ -101,7 +102,7 @@ class RemainingLimits:
         return self._files > 0 and self._size > 0
 
     def begin(self) -> None:
-        """Record that the batch isn't empty, because it includes the start of a commit.
+        """Record that the batch includes the start of a commit, and is therefore not empty.
 
         Afterwards, `admit_together` adds a group of files only if the whole group fits.
         """

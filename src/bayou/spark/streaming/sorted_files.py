@@ -203,11 +203,11 @@ class SortedFiles:
     def build(
         cls, files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], memory: int | None = None
     ) -> SortedFiles:
-        """Sort files by modification time, then by a string.
+        """Sort files by modification time, then by the sort key of the path.
 
         Args:
             files: batches of files. Each batch is a pair of arrays of the same length: the files
-                as `ADD_TYPE` structs, and the strings.
+                as `ADD_TYPE` structs, and the sort keys of their paths (see `path_order`).
             memory: approximate memory in bytes; None for `DEFAULT_SORT_MEMORY`.
         """
         limit = memory or DEFAULT_SORT_MEMORY
@@ -271,13 +271,17 @@ class SortedFiles:
 
     @property
     def is_available(self) -> bool:
-        """Whether the list can be read. False if it was on disk, isn't open, and was deleted."""
+        """Whether the list can be read.
+
+        False only if the list is on disk, this object hasn't opened the list's file yet, and the
+        file was deleted.
+        """
         return self._folder is None or self._reader is not None or _index(self._folder).exists()
 
     def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:
         """Yield the files from index `start` to `end` (exclusive), as arrays of `ADD_TYPE`.
 
-        If `end` is None, all files from index `start` on are returned.
+        If `end` is None, all files from index `start` on are included.
         """
         end = self.count if end is None else min(end, self.count)
         index = start
