@@ -4,11 +4,11 @@ As in delta-spark, conditions and values are computed from the view's columns. T
 assigned to the table's columns with the same names. All other columns of the table keep their
 values, including columns that the view omits.
 
-A view can swap the names of columns, such as `SELECT a AS b, b AS a`. The condition of an UPDATE or
-DELETE then has two meanings: `a` can be the column of the table or the column of the view. In
-Bayou, a row matches if the condition is true with both meanings. delta-spark uses the table's
-columns to skip files, and the view's columns to select rows in the other files. In delta-spark, the
-changed rows therefore depend on which file contains which row.
+A view can swap the names of columns, for example with `SELECT a AS b, b AS a`. The condition of an
+UPDATE or DELETE then has two meanings: `a` can be the column of the table or the column of the
+view. In Bayou, a row matches if the condition is true with both meanings. delta-spark uses the
+table's columns to skip files, and the view's columns to select rows in the other files. In
+delta-spark, the changed rows therefore depend on how the rows are distributed over files.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TargetView:
             raise self._changed_table_error()
 
     def check_columns(self, read: Snapshot | None, latest: Snapshot) -> None:
-        """Raise `PredicateError` if a column name now refers to another column than in the view.
+        """Raise `PredicateError` if a name now refers to another column than at the view's creation.
 
         In a table with column mapping, a column can be dropped or renamed, and a new column can get
         the old name. The names of nested fields are checked too.
@@ -188,7 +188,11 @@ class TargetView:
             )
 
     def check_merge(self, snapshot: Snapshot) -> None:
-        """Raise `PredicateError` if a MERGE can't change the table through the view."""
+        """Raise `PredicateError` if a MERGE can't change the table through the view.
+
+        The view must have exactly the names of the table's columns, and the table must have no
+        generated columns.
+        """
         self.check_generated(snapshot, "MERGE INTO")
         names, known = set(snapshot.schema.names), set(self.columns)
         if len(self.columns) == len(names):

@@ -1,7 +1,7 @@
 """`TableStream`: the start offset, end offsets and micro-batches of a stream of a Delta table.
 
-The module doesn't depend on Spark. For the same offsets, a stream returns the same batches, also
-after a restart. A `TableStream` has no other state than its caches of files and commits.
+The module doesn't depend on Spark. For the same start and end offsets, a stream returns the same
+batch, also after a restart.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class StreamBatch:
     """The files of a micro-batch.
 
     Attributes:
-        adds: files as `ADD_TYPE`; empty for the change data feed.
+        state: what executors need to read the files.
+        adds: files as `ADD_TYPE` structs; empty for the change data feed.
         changes: files of the change data feed; empty for other streams.
     """
 
@@ -322,11 +323,11 @@ class TableStream:
     def _changes_of(
         self, plan: ChangePlan, commit: CommitFiles, first: int, stop: int
     ) -> Iterator[ChangeFile]:
-        """Yield the files of the change data feed in a commit.
+        """Yield the files of a commit that the change data feed reads.
 
         Args:
-            first: index of the first file in the commit.
-            stop: index after the last file.
+            first: index in the commit of the first file to read.
+            stop: index after the last file to read.
         """
         excluded = frozenset[int]()
         paths: list[Any] = commit.paths.to_pylist()
@@ -432,12 +433,15 @@ class TableStream:
         """Raise an error if the schema has changed since the last run of the query.
 
         The method compares the stream's schema with the schema of the last version that the last
-        run has read. `_check_schema_once` compares the stream's schema only with versions that the
-        next batch reads. If the first of these versions changes the schema, the stream's schema
-        already has the change, and `_check_schema_once` finds no difference.
+        run has read. `_check_schema_once` isn't enough, because it only checks the versions of the
+        next batch. If the first of these versions has changed the schema, the stream already has
+        the new schema, and `_check_schema_once` finds no difference.
 
         delta-spark doesn't need this check, because Spark plans the last batch of a JVM source
         again after a restart.
+
+        Args:
+            start: the start offset of the first batch after the restart.
         """
         if self._tracking is not None or self._restart_checked:
             return
@@ -516,8 +520,9 @@ class TableStream:
 def _corrected_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
     """Return the start offset of a batch, with the correct version of the initial snapshot.
 
-    Only the start offset of the first batch can be wrong: after a restart it is computed again, and
-    can have a later version than the initial snapshot. The correct version follows from `end`.
+    Only the start offset of a stream's first batch can be wrong. After a restart, this offset is
+    computed again from the latest version, which can be later than the version of the initial
+    snapshot. The correct version follows from `end`.
     """
     if not (start.initial and start.index == BASE_INDEX):
         return start

@@ -164,13 +164,14 @@ def _engine(options: WriteOptions) -> Engine:
 def _rows_read(
     frame: Any, engine: Engine, table: Table, version: int, write: TableWrite
 ) -> tuple[Predicate | None, ...]:
-    """Return predicates for the rows that a DataFrame reads from the table that it is written to.
+    """Return predicates for the rows of the target table that a DataFrame reads.
 
-    See `predicates_read`. The result is empty if the write replaces all rows, or if the table
-    doesn't exist.
+    `predicates_read` defines the result. The result is empty if the write replaces all rows, or if
+    the table doesn't exist.
 
     Args:
-        version: the version of the table that the DataFrame reads.
+        table: the target table of the write.
+        version: the version of the target table that the DataFrame reads.
 
     Raises:
         CommitConflictError: the log no longer has this version. The error is also raised if the
@@ -248,6 +249,7 @@ def _cast_to_table(
     doesn't exist, the DataFrame is returned unchanged.
 
     Args:
+        match, nested: see `write_rows`.
         adds_partition_columns: whether missing partition columns are added to the DataFrame. Their
             values are NULL. Columns that writers compute, such as generated columns, aren't added.
     """
@@ -329,7 +331,11 @@ def check_number_of_columns(
 
 
 def _widened_field(field: StructField, rows: StructType, rule: WideningRule) -> StructField:
-    """Return a column of a table with its type after the write; see `widened_type`."""
+    """Return a table's column with the type that the write gives it; see `widened_type`.
+
+    Args:
+        rows: the schema of the written rows.
+    """
     other = rows.get(field.name)
     if other is None:
         return field

@@ -90,11 +90,11 @@ _CODECS = {
 
 _THREADS = 8
 _KNOWN_RELATIONS = frozenset({"LogicalRelation", "Range", "LocalRelation", "OneRowRelation"})
-"""Relations that a DataFrame's plan can contain if Spark's writer runs an overwrite.
+"""Class names of the relations that a DataFrame can read if Spark's writer runs an overwrite.
 
 An overwrite must know which version of the table the DataFrame reads. These relations don't read a
-Delta table, or their plan contains the version. For other relations, only Python workers report the
-version.
+Delta table, or Spark's plan contains the version. If a DataFrame reads other relations, Python
+workers write the rows, because they report the version.
 """
 
 _warned: set[str] = set()
@@ -288,10 +288,10 @@ def _file_field(field: StructField, *, mapped: bool) -> SparkField:
 
 @contextlib.contextmanager
 def _new_folders_deleted(path: str) -> Iterator[None]:
-    """Context manager that deletes new folders of the table if the write fails.
+    """Context manager that deletes the folders that a write has created if the write fails.
 
     Args:
-        path: the table's path.
+        path: the table's path. A write creates this folder and its parents if they are missing.
     """
     missing = []
     while not os.path.isdir(path):

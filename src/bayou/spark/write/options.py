@@ -43,10 +43,10 @@ _REPLACING = {
     "replaceusing": "replaceUsing",
     "targetalias": "targetAlias",
 }
-"""Options that determine which rows a write replaces. Keys are in lower case.
+"""Maps the options of `replaceOn` and `replaceUsing` writes from lower case to their names.
 
 After `bayou.spark.enable`, hooks handle these options (`commands.replace_matching`). Without
-`enable`, they raise an error.
+`enable`, the options raise an error.
 """
 
 
@@ -88,8 +88,9 @@ class WriteOptions:
         storage: storage options with deltalake's names.
         time_zone: `bayou.timeZone`: time zone of timestamps without a time zone in `replaceWhere`
             and in partition values.
-        compares_bytes: `bayou.comparesBytes`: whether `replaceWhere` can compare CHAR columns. The
-            kernel compares them by bytes.
+        compares_bytes: `bayou.comparesBytes`: whether `replaceWhere` can use CHAR columns, whose
+            values the kernel compares by bytes. If False, a CHAR column in `replaceWhere` is an
+            error.
         session_rule: `bayou.sessionRule`: name of a setting in the session's conf that can change
             the meaning of `replaceWhere`; None if there is none.
     """
@@ -256,7 +257,11 @@ class WriteOptions:
         partition_by: tuple[str, ...] | None = None,
         cluster_by: tuple[str, ...] | None = None,
     ) -> TableWrite:
-        """Return a `TableWrite` for the kernel with these options."""
+        """Convert these options to a `TableWrite`, the kernel's description of a write.
+
+        Args:
+            schema: the schema of the rows to write.
+        """
         where = self.replace_where if mode is WriteMode.OVERWRITE else None
         if where is not None:
             where = with_zone(where, schema, self.time_zone, name="replaceWhere")
@@ -287,7 +292,10 @@ class WriteOptions:
         )
 
     def check_dynamic_partitions(self, partition_columns: Sequence[str]) -> None:
-        """Raise `ArgumentError` if the mode is dynamic, but a setting disables the dynamic mode."""
+        """Raise `ArgumentError` if the mode is dynamic, but a setting disables the dynamic mode.
+
+        Nothing is checked if the table has no partition columns.
+        """
         if partition_columns and self.dynamic_partitions and not self.dynamic_partitions_enabled:
             raise ArgumentError(
                 f"{self.path}: partitionOverwriteMode is dynamic, but the setting "
