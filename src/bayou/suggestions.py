@@ -19,8 +19,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to `name`; None if no known name is similar.
+    """Return the known name that is most similar to `name`.
 
+    If no known name is similar enough, the result is the only known name that contains `name` as a
+    word: `path` is a word of `table-path`. If there is no such name either, the result is None.
     Names are compared without regard to case.
     """
     import difflib

@@ -96,7 +96,7 @@ class TargetView:
             raise self._changed_table_error()
 
     def check_columns(self, read: Snapshot | None, latest: Snapshot) -> None:
-        """Raise `PredicateError` if a name now refers to another column than at the view's creation.
+        """Raise `PredicateError` if a name refers to another column than when the view was created.
 
         In a table with column mapping, a column can be dropped or renamed, and a new column can get
         the old name. The names of nested fields are checked too.

@@ -164,7 +164,7 @@ def _engine(options: WriteOptions) -> Engine:
 def _rows_read(
     frame: Any, engine: Engine, table: Table, version: int, write: TableWrite
 ) -> tuple[Predicate | None, ...]:
-    """Return predicates for the rows of the target table that a DataFrame reads.
+    """Return predicates for the rows that a DataFrame reads from the target table.
 
     `predicates_read` defines the result. The result is empty if the write replaces all rows, or if
     the table doesn't exist.

@@ -42,8 +42,8 @@ def write_frame(
     If the write fails, the files of successful tasks are deleted before the error is raised.
 
     Args:
-        tasks: maximum number of tasks, which is required for a table with identity columns; None if
-            the number is unknown.
+        tasks: maximum number of tasks; None if it is unknown. The values of identity columns depend
+            on this number.
 
     Returns:
         The results of the tasks for `StartedWrite.commit`, and the versions of the target table

@@ -288,7 +288,7 @@ def _file_field(field: StructField, *, mapped: bool) -> SparkField:
 
 @contextlib.contextmanager
 def _new_folders_deleted(path: str) -> Iterator[None]:
-    """Context manager that deletes the folders that a write has created if the write fails.
+    """Context manager: if the write fails, delete the folders that the write has created.
 
     Args:
         path: the table's path. A write creates this folder and its parents if they are missing.

@@ -43,7 +43,7 @@ _REPLACING = {
     "replaceusing": "replaceUsing",
     "targetalias": "targetAlias",
 }
-"""Maps the options of `replaceOn` and `replaceUsing` writes from lower case to their names.
+"""Options of a write with `replaceOn` or `replaceUsing`, by their names in lower case.
 
 After `bayou.spark.enable`, hooks handle these options (`commands.replace_matching`). Without
 `enable`, the options raise an error.

@@ -46,7 +46,7 @@ def query_id(checkpoint_location: str, storage: Mapping[str, str]) -> str:
 def offsets_digest(
     checkpoint_location: str, batch_id: int, storage: Mapping[str, str]
 ) -> str | None:
-    """Return a hash of a micro-batch's offsets in the checkpoint; None if they can't be read."""
+    """Return a hash of a micro-batch's offsets; None if the checkpoint has no readable offsets."""
     try:
         data = _read(_path(checkpoint_location, f"offsets/{batch_id}"), storage)
     except StorageError:
@@ -66,7 +66,8 @@ def check_repeated_batch(
     """Check that a batch is the same as the committed batch with the same number (batch id).
 
     The batches are the same if their offsets are the same. The check also passes if the
-    `offsets_digest` of one of the two batches is unknown. The sink skips a batch that passes.
+    `offsets_digest` of one of the two batches is unknown, or if the table has no batch of the
+    query. The sink skips a batch that passes the check.
 
     Args:
         path: the table's path.

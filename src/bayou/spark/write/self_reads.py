@@ -1,21 +1,20 @@
-"""Finds the version and the rows that a write reads from the table that it changes.
+"""Finds the version and the rows that a write reads from its target table.
 
 A DataFrame reads the version that is the latest at `load`. If the DataFrame is written to the same
 table, the write is based on this version, and detects conflicts with later commits:
 
 - An overwrite must not remove rows that were committed after the `load`.
-- An append can read its target table, for example to insert only missing rows. It is then not a
-  blind append: its read set contains the rows that match the filters of the DataFrame's scans. Two
-  concurrent appends of the same missing row conflict.
+- An append can read its target table, for example to insert only missing rows. Such an append isn't
+  a blind append: its read set contains the rows that match the filters of the DataFrame's scans.
+  Therefore two concurrent appends of the same missing row conflict.
 - An overwrite of some rows or partitions has a read set too, because the DataFrame can also read
   other rows.
-- The source and the subqueries of a MERGE, UPDATE or DELETE can read the changed table. The
-  operation is based on the version that they read, and its read set contains the rows that they
-  read.
+- The source and the subqueries of a MERGE, UPDATE or DELETE can read the target table. The
+  operation is based on the version that the source and subqueries read. Its read set contains the
+  rows that the source and subqueries read.
 
-Cached DataFrames are an exception, so that a program can write several times from one cached
-DataFrame. An append of cached rows is based on the latest version. An overwrite with cached rows
-has an empty read set.
+A cached DataFrame is an exception, so that a program can write it several times. An append of
+cached rows is based on the latest version. An overwrite with cached rows has an empty read set.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ from bayou.spark.session.read_version_options import LOADED_VERSION, read_loaded
 
 
 def version_read(frame: Any, table: str) -> int | None:
-    """Return the version of a table that a DataFrame reads; None if it doesn't read the table.
+    """Return the version of a table that a DataFrame reads.
 
-    If the DataFrame reads several versions, the result is the oldest one. Reads with time travel
-    are ignored. DataFrames of Spark Connect aren't supported.
+    If the DataFrame reads several versions, the result is the oldest one. If the DataFrame doesn't
+    read the table, the result is None. Reads with time travel are ignored. DataFrames of Spark
+    Connect aren't supported.
 
     Args:
         table: the table's resolved path.
@@ -47,9 +47,9 @@ def version_read(frame: Any, table: str) -> int | None:
 def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
     """Return the snapshot on which a MERGE, UPDATE or DELETE must be based.
 
-    This is the snapshot of the oldest version that one of the DataFrames reads. An operation that
-    is based on a later version could undo commits. If no DataFrame reads the table, the result is
-    `snapshot`.
+    This is the snapshot of the oldest version that one of the DataFrames reads. If the operation
+    were based on a later version, it could undo commits that the DataFrame hasn't read. If no
+    DataFrame reads the table, the result is `snapshot`.
 
     Args:
         snapshot: the latest snapshot of the table.

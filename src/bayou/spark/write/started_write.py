@@ -42,8 +42,8 @@ class StartedWrite:
     """A planned write. It can be pickled.
 
     Attributes:
-        plan: the `WritePlan`, which has the version that the write is based on, and the
-            `TransactionState` for tasks.
+        plan: the `WritePlan`. It has the version on which the write is based, and the
+            `TransactionState` that tasks need.
     """
 
     write: TableWrite
@@ -161,10 +161,10 @@ def _check_partition_columns(plan: WritePlan, write: TableWrite) -> None:
 
 
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
-    """Add the session's time zone to the timestamps in the condition `replace_where`.
+    """Check the condition `replace_where`, and add the session's time zone to its timestamps.
 
-    The types of the condition's columns are taken from the table, because the rows can lack some of
-    these columns.
+    The column types are taken from the table's schema, because the rows to write can lack columns
+    of the condition.
 
     Raises:
         BayouError: the condition has a subquery, or the kernel and Spark could evaluate the

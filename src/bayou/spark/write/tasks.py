@@ -68,7 +68,7 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def decode_files(messages: Iterable[bytes]) -> list[AddFile | AddCDCFile]:
-    """Decode the actions in task results."""
+    """Decode the `add` and `cdc` actions in task results."""
     return [
         action
         for message in messages

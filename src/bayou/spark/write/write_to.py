@@ -98,7 +98,10 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
 
 
 def _check_properties(request: WriteToRequest) -> None:
-    """Raise `ArgumentError` if an option has the name of a table property, but another value."""
+    """Raise `ArgumentError` if an option contradicts a property that `tableProperty` sets.
+
+    An option contradicts a property if both have the same name, but different values.
+    """
     lower_case = {key.lower(): (key, value) for key, value in request.options.items()}
     for key, value in request.properties.items():
         name, other = lower_case.get(key.lower(), (key, value))

@@ -142,9 +142,9 @@ def _check_replaceable(spark: Any, name: str) -> None:
 
 
 def ignores_views(request: WriteRequest) -> bool:
-    """Whether a write ignores temporary views that have the name of the target table.
+    """Whether a write ignores a temporary view that has the name of the target table.
 
-    As in delta-spark, only `insertInto` without the format `delta` writes to such a view.
+    As in delta-spark, only `insertInto` without `format("delta")` doesn't ignore the view.
     """
     return request.method == "saveAsTable" or request.format == "delta"
 

@@ -1,4 +1,4 @@
-"""The parts of `EngineSuite`, one for each handler of an engine."""
+"""The parts of `EngineSuite`: tests for each handler of an engine."""
 
 from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
 from bayou.testing.engine_suites.files import FileSystemClientSuite

@@ -20,14 +20,18 @@ def field_with_id(name: str, data_type: pa.DataType, field_id: int) -> pa.Field[
 def write(
     engine: Engine, root: str, table: pa.Table, name: str = "file", **options: Any
 ) -> FileSplit:
-    """Write a table to a Parquet file; `options` are passed to `pq.write_table`."""
+    """Write a table to the Parquet file `<root>/<name>.parquet`.
+
+    Args:
+        options: arguments of `pq.write_table`.
+    """
     sink = io.BytesIO()
     pq.write_table(table, sink, **{"store_schema": False, **options})
     return put(engine, root, sink.getvalue(), name)
 
 
 def put(engine: Engine, root: str, data: bytes, name: str = "file") -> FileSplit:
-    """Write the bytes of a Parquet file to storage."""
+    """Write the bytes of a Parquet file to `<root>/<name>.parquet`."""
     engine.files.mkdirs(root)
     path = f"{root}/{name}.parquet"
     engine.files.put(path, data)
