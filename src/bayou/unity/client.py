@@ -103,6 +103,7 @@ class UnityClient:
 
         Raises:
             TableNotFoundError: the catalog or the schema doesn't exist.
+            CatalogError: the request failed.
         """
         try:
             return self._send("GET", _table_path(name), name, LoadedTable)
@@ -173,13 +174,15 @@ class UnityClient:
         *,
         once: bool = False,
     ) -> T:
-        """Send a request and return the decoded response. Failed requests are sent again.
+        """Send a request and return the decoded response.
+
+        The request is sent again if the server is busy or doesn't respond.
 
         Args:
             name: name of the table, for error messages.
             kind: type of the response.
             once: whether the server must not process the request twice. If True, the request isn't
-                sent again if the server may have processed it.
+                sent again after an error that leaves open whether the server has processed it.
         """
         tried, processed = 0, False
         while True:

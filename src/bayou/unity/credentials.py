@@ -1,4 +1,4 @@
-"""Temporary credentials that the catalog vends for a location. They are renewed."""
+"""Temporary credentials that the catalog vends for a location, renewed before they expire."""
 
 from __future__ import annotations
 

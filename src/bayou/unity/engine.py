@@ -127,7 +127,8 @@ def vended_engine(
         name: name of the table, for error messages.
         vend: function that requests credentials from the catalog.
         options: storage options, and the other options of `engine_options`.
-        factory: function with which worker processes create the engine from `options`.
+        factory: function with which worker processes create the engine from `options`; None if no
+            worker process needs the engine.
     """
     own = without_settings(options)
     storage = {key: value for key, value in own.items() if key not in (_TABLE, _LOCATION)}

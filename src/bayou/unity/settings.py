@@ -71,8 +71,8 @@ def unity_settings(
 ) -> UnitySettings:
     """Read the settings from storage options, or from environment variables.
 
-    Environment variables are used for the URL if the storage options have no URL, and for the token
-    if they have no token.
+    If the storage options have no URL, the URL and the token come from environment variables. If
+    the storage options have a URL but no token, only the token comes from an environment variable.
 
     Raises:
         ArgumentError: the URL is missing or invalid.

@@ -20,14 +20,14 @@ from bayou.unity.wire import TableMetadata, columns_body
 
 _FEATURE = "delta.feature."
 _DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}
-"""Maps the metadata domains that the API supports to the single field of each domain."""
+"""Maps each metadata domain that the API supports to the only field of its configuration."""
 
 _DOMAIN_PROPERTIES = {
     "clusteringColumns": "delta.clustering",
     "delta.clusteringColumns": "delta.clustering",
     "delta.rowTracking.rowIdHighWaterMark": "delta.rowTracking",
 }
-"""Maps properties of a catalog entry to the metadata domains that the properties contain.
+"""Maps properties of a catalog entry to the metadata domains whose configuration they contain.
 
 For clustering columns, `delta.yaml` specifies `delta.clusteringColumns`, but the open-source server
 uses `clusteringColumns`.
@@ -121,11 +121,11 @@ class MetadataChange:
         return body
 
     def updates(self, entry: TableMetadata, *, removes: bool) -> list[dict[str, object]]:
-        """Return the updates that copy this metadata to the table's catalog entry.
+        """Return the parts of an update request that copy this metadata to the catalog entry.
 
         Args:
             entry: the current entry.
-            removes: whether to remove the entry's properties that aren't in this metadata.
+            removes: whether properties of the entry that aren't table properties are removed.
         """
         known = entry.properties or {}
         return [
