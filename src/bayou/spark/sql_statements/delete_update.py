@@ -131,7 +131,7 @@ def path_sql(path: Iterable[str]) -> str:
 def _is_at_stop(cursor: TokenCursor, stops: tuple[str, ...]) -> bool:
     """Whether a comma or a keyword in `stops` is next.
 
-    `WHEN` only counts before `MATCHED` or `NOT MATCHED`, because it can also belong to a `CASE`.
+    A `WHEN` counts only if `MATCHED` or `NOT MATCHED` follows. Other WHENs belong to a `CASE`.
     """
     if cursor.next_are("WHEN"):
         return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")

@@ -147,7 +147,8 @@ def _bind(
     """Replace the parameters in `text` by literals; return the parsed statement and its SQL.
 
     Args:
-        statement: the statement before the replacement. Its table is used if an error occurs.
+        statement: the statement before the replacement. If the replacement fails, the result is an
+            `InvalidStatement` for the table of this statement.
         args: values of the parameters `?` or `:name`.
         values: values of the placeholders `{name}`, without DataFrames.
     """

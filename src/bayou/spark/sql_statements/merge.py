@@ -141,9 +141,9 @@ _LAST_CLAUSES: dict[ClauseKind, tuple[str, str]] = {
         "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
     ),
 }
-"""Name in the message, and error condition, of the error for each kind of WHEN clause.
+"""Maps each kind of WHEN clause to its name in error messages, and to Spark's error condition.
 
-The error is raised if a clause without a search condition isn't the last clause of its kind.
+The error is raised if a clause without `AND condition` isn't the last clause of its kind.
 """
 
 

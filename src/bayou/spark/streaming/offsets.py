@@ -5,8 +5,8 @@ is the place of the file in the sorted list of the snapshot's files. For a file 
 the index is the place of the file in the commit. The first file has the index 0.
 
 Spark compares offsets as JSON strings. delta-spark writes JSON without spaces, but PySpark's runner
-of Python data sources writes spaces after commas and colons. If Bayou continues a query of
-delta-spark, the strings of the same offset would differ, and Spark would run an empty batch.
+of Python data sources writes spaces after commas and colons. If Bayou continued a delta-spark query
+with such spaces, the same offset would have another string, and Spark would run an empty batch.
 `write_as_delta_spark` makes the runner write offsets without spaces.
 """
 

@@ -144,7 +144,8 @@ def _check_replaceable(spark: Any, name: str) -> None:
 def ignores_views(request: WriteRequest) -> bool:
     """Whether a write ignores a temporary view that has the name of the target table.
 
-    As in delta-spark, only `insertInto` without `format("delta")` doesn't ignore the view.
+    As in delta-spark, `insertInto` without `format("delta")` doesn't ignore the view. All other
+    writes ignore it.
     """
     return request.method == "saveAsTable" or request.format == "delta"
 
