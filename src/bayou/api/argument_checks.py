@@ -1,4 +1,4 @@
-"""Validation of arguments, and `BoundTable`, the base class of table handles."""
+"""Checks of the API's arguments; also `BoundTable`, the base class of table handles."""
 
 from __future__ import annotations
 

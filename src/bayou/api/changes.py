@@ -54,12 +54,12 @@ class ChangesHandle:
 
     @property
     def start_version(self) -> int | None:
-        """The first version; None if the range contains no commit."""
+        """The first version of the range; None if the range contains no commit."""
         return self._changes.start_version
 
     @property
     def end_version(self) -> int | None:
-        """The last version; None if the range contains no commit.
+        """The last version of the range; None if the range contains no commit.
 
         To read only later changes next time, start at `end_version + 1`.
         """

@@ -109,7 +109,7 @@ class DataFrames(ABC):
         columns: Sequence[str] | None = None,
         filters: RowFilter | None = None,
     ) -> pa.Table:
-        """Read rows into an Arrow table, like `to_arrow`. `deltalake` uses this name.
+        """Read rows into an Arrow table, like `to_arrow`; the method has this name in `deltalake`.
 
         Examples:
             >>> bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])

@@ -41,9 +41,9 @@ def differing_rows(
 ) -> pa.RecordBatchReader:
     """Return the rows that differ; see `SnapshotHandle.diff`.
 
-    Both versions are read twice. The first pass computes a 128-bit digest of each row. For each
-    digest, it counts the rows in each version. The counts are spilled to the local disk. The
-    second pass returns the rows whose digest has a different count in each version.
+    Both versions are read twice. The first pass computes a 128-bit digest of each row, and counts
+    the rows with this digest in each version. The counts are spilled to the local disk. The second
+    pass returns the rows whose digest has different counts in the two versions.
     """
     names = _compared_columns(before[1], after[1], columns, key)
     left = PlannedRead.plan(*before, names, where, None)
@@ -221,6 +221,7 @@ def _surplus_rows(
         mark: value of the column `_change` in the result.
         surplus: table with the columns `digest` and `count`. The count is the number of rows that
             this version has more than the other version.
+        schema: schema of the result.
     """
     wanted = surplus["digest"].combine_chunks()
     left = pc.abs(surplus["count"]).to_pylist()

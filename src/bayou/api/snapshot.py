@@ -118,7 +118,7 @@ class SnapshotHandle(DataFrames):
 
         Columns: `path` (as written in the log), `size` (bytes), `modification_time` (ms since the
         epoch), `partition_values` (map of serialized values), `num_records` (null if the file has
-        no statistics), `stats` (JSON string).
+        no statistics), `stats` (JSON text).
 
         Args:
             columns: which of these columns to return, in result order; None for all. If the list

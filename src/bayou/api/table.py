@@ -480,9 +480,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
                 latest version.
 
         Raises:
-            VersionNotFoundError: the log doesn't have all commits of the range. A start version
-                above the latest version and a timestamp after the last commit also raise this
-                error.
+            VersionNotFoundError: the log doesn't have all commits of the range. This error is also
+                raised if the start version is above the latest version, or if the start or end
+                timestamp is after the last commit.
             ChangeDataFeedError: at a version of the range, `delta.enableChangeDataFeed` isn't set,
                 or the schema has a change other than new columns; the message names the version.
             ArgumentError: the range ends before it starts, or a boundary is invalid.

@@ -21,7 +21,7 @@ _MAX_FOLDERS = 1_000
 
 
 def configurations(incomplete: str) -> list[str]:
-    """Return the YAML files in the folder of `incomplete`."""
+    """Return the YAML files whose path begins with `incomplete`."""
     folder = Path(incomplete).parent if "/" in incomplete else Path()
     files = [*folder.glob("*.yaml"), *folder.glob("*.yml")]
     return _starting(map(str, files), incomplete)

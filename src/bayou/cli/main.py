@@ -30,7 +30,7 @@ _COMMANDS = {
 
 
 def command_line(only: str | None = None) -> typer.Typer:
-    """Return the command line.
+    """Return the Typer app of the command `bayou`.
 
     Args:
         only: name of a command. The other commands are omitted, because importing their modules

@@ -79,10 +79,13 @@ class TableMerger:
     def when_matched_update_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Update the table's rows that match a source row; columns are matched by name.
+        """Update the table's rows that match a source row, with all columns of the source row.
 
-        If `DeltaTable.merge` was called with `merge_schema`, new source columns are added to the
-        table.
+        If `DeltaTable.merge` was called with `merge_schema`, source columns that the table lacks
+        are added to the table.
+
+        Args:
+            except_cols: source columns to ignore.
         """
         return self.when_matched_update(self._source_columns(except_cols), predicate)
 
@@ -107,10 +110,13 @@ class TableMerger:
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Insert the source rows that match no row of the table; columns are matched by name.
+        """Insert the source rows that match no row of the table, with all their columns.
 
-        If `DeltaTable.merge` was called with `merge_schema`, new source columns are added to the
-        table.
+        If `DeltaTable.merge` was called with `merge_schema`, source columns that the table lacks
+        are added to the table.
+
+        Args:
+            except_cols: source columns to ignore.
         """
         return self.when_not_matched_insert(self._source_columns(except_cols), predicate)
 

@@ -60,7 +60,7 @@ class Transaction:
 
 @dataclass
 class CommitProperties:
-    """Entries of `commitInfo`, the maximum number of retries, and transaction identifiers."""
+    """Settings of a commit: `commitInfo` entries, maximum retries, transaction identifiers."""
 
     custom_metadata: dict[str, Any] | None = None
     max_commit_retries: int | None = None
@@ -149,7 +149,7 @@ def with_properties(
     *,
     operation: str | None = None,
 ) -> Engine:
-    """Return an engine that applies these properties to one operation.
+    """Return an engine that applies commit, hook and writer properties to one operation.
 
     Args:
         operation: name of an operation that can make several commits; None for all other

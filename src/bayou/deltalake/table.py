@@ -1,4 +1,4 @@
-"""`DeltaTable`, and the builders that it returns."""
+"""`DeltaTable`: the class of the package `deltalake`, implemented by Bayou."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class DeltaTable(TableVersion):
         *,
         file_pruning_predicate: Condition | None = None,
     ) -> list[str]:
-        """Return the paths or URIs of files that may have rows that match both conditions."""
+        """Return the paths or URIs of the files that may have rows that match both arguments."""
         return super().file_uris(_both(partition_filters, file_pruning_predicate))
 
     def partitions(
@@ -333,7 +333,7 @@ class DeltaTable(TableVersion):
     ) -> list[str]:
         """Delete unused files, and return their paths relative to the table's folder.
 
-        A dry run deletes nothing, and returns the same paths.
+        A dry run deletes nothing, and returns the same paths. `keep_versions` isn't supported.
         """
         _refuse("keep_versions", keep_versions, "Raise retention_hours, or clone the versions.")
         engine = self.engine_with(commit_properties, post_commithook_properties, operation="vacuum")

@@ -237,7 +237,7 @@ class TableAlterer(BoundTable):
     def set_comment(self, name: ColumnName, comment: str | None) -> int:
         """Set a column's comment; None removes it.
 
-        The table's comment is the table property `comment`.
+        To set the table's comment, call `set_table_description`.
         """
         if comment is not None:
             checked_string(comment, "comment")

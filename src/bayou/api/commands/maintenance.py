@@ -67,8 +67,8 @@ class Maintenance(BoundTable):
                 `inventory` of the result.
             enforce_retention_duration: whether to reject a retention period that is shorter than
                 the table property.
-            full: whether to list the table's folder. If False, the files are looked up in the log.
-                This is faster, but doesn't find files that no commit refers to.
+            full: whether to search the table's folder for unused files. If False, only the log is
+                searched. This is faster, but doesn't find files that no commit refers to.
 
         Raises:
             ArgumentError: the retention period is negative, or shorter than the table property.

@@ -193,9 +193,9 @@ class TableMerger:
         )
 
     def _with_columns_of(self, source: pa.Schema) -> MergeDefinition:
-        """Return the definition with `except_cols` applied.
+        """Return the definition of the MERGE, in which assignments replace `except_cols`.
 
-        A clause with `except_cols` gets assignments of all other source columns. Clauses without
+        A clause with `except_cols` gets an assignment for each other source column. Clauses without
         `except_cols` don't change.
         """
         clauses = [

@@ -241,16 +241,18 @@ class TableOptimizer(BoundTable):
     ) -> OptimizeMetrics:
         """Make an existing table readable as an Iceberg table (REORG ... (UPGRADE UNIFORM ...)).
 
-        This enables a version of Iceberg compatibility, rewrites the files that weren't written for
-        this version, and sets `delta.universalFormat.enabledFormats`. Compatibility versions 1 and
-        2 disable deletion vectors. Version 1 rewrites no files. Version 3 enables row tracking.
+        The command enables a table feature such as `icebergCompatV2`, and sets
+        `delta.universalFormat.enabledFormats`. For `icebergCompatV2` and `icebergCompatV3`, files
+        that don't meet the feature's requirements are rewritten.
 
         Args:
-            iceberg_compat_version: 1, 2 or 3.
+            iceberg_compat_version: 1 for `icebergCompatV1`, 2 for `icebergCompatV2`, 3 for
+                `icebergCompatV3`. For 1 and 2, deletion vectors are disabled. For 3, row tracking
+                is enabled.
             target_size, max_concurrent_tasks, batch_size: see `compact`.
 
         Raises:
-            IcebergCompatError: the table violates a rule of the compatibility version.
+            IcebergCompatError: the table violates a rule of the table feature.
 
         Examples:
             >>> bayou.table("lake/orders").optimize.upgrade_uniform(2)

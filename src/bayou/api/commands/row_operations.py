@@ -132,8 +132,8 @@ class RowOperations(BoundTable):
                 `execute` reads it once.
             predicate: the join condition, such as `"target.id = source.id"`. NULL keys don't match.
             source_alias, target_alias: names of source and target in SQL strings.
-            merge_schema: whether to add source columns and fields to the table if a clause assigns
-                them and the table doesn't have them.
+            merge_schema: whether to add the columns and struct fields that a clause assigns and the
+                table lacks.
             commit_metadata: see `bayou.write`.
 
         Returns:

@@ -27,10 +27,10 @@ from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol.schema import STRING, StructType
 
 _MIN_FILE_SIZE = 1 << 16
-"""Minimum file size in bytes for `_dictionary_columns`."""
+"""Minimum size in bytes of the data file that `_dictionary_columns` inspects."""
 
 _FILES = 100
-"""Number of files from which `_dictionary_columns` selects the largest."""
+"""Number of data files of which `_dictionary_columns` inspects only the largest."""
 
 
 class DeltaDataset(pads.FileSystemDataset):
@@ -183,7 +183,7 @@ class DeltaDataset(pads.FileSystemDataset):
         )
 
     def get_fragments(self, filter: Any = None) -> NoReturn:
-        """Raise an error, because pyarrow would read fragments without the table's metadata."""
+        """Raise an error, because fragments would ignore deletion vectors and column mapping."""
         raise_unreadable(self._snapshot.path)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:

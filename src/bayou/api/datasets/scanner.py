@@ -1,4 +1,4 @@
-"""The scanner of a table's dataset; the kernel reads its rows."""
+"""The scanner of a `DeltaDataset`, which returns rows that the kernel reads."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ def batch_transform(schema: pa.Schema, columns: Columns, expression: Any) -> Bat
 
     Args:
         schema: schema of the batches.
+        columns: columns of the transformed batches; see `Columns`.
         expression: `pyarrow.compute.Expression` that selects rows; None for all rows.
     """
     if isinstance(columns, Mapping):

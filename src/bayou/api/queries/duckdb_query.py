@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".xlsx")
-"""Suffixes of names in FROM that DuckDB reads as files."""
+"""Suffixes of file names. A name in FROM that ends with one of them is read by DuckDB as a file."""
 
 _DUCKDB_SCHEMES = ("http://", "https://", "hf://")
 
@@ -113,8 +113,8 @@ def query_batches(
 def table_names(query: str) -> list[str]:
     """Return the names in the FROM clauses of a query.
 
-    Names that the query's WITH clauses define, and names with a schema, are omitted. If the query
-    is invalid, no names are returned.
+    Names that WITH clauses define, and names with a schema (`main.orders`), are omitted. If the
+    query is invalid, no names are returned.
 
     Raises:
         PrerequisiteError: DuckDB isn't installed.

@@ -21,7 +21,10 @@ def open_snapshot(
     version: int | None = None,
     timestamp: Timestamp | None = None,
 ) -> SnapshotHandle:
-    """Return the version of a table to query; see `bayou.table` and `TableHandle.snapshot`."""
+    """Open the version of a table that a query reads.
+
+    See `bayou.table` and `TableHandle.snapshot` for the arguments.
+    """
     if not isinstance(source, TableHandle | SnapshotHandle):
         return table(source, storage_options).snapshot(version, timestamp)
     if storage_options is not None:

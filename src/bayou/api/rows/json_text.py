@@ -23,7 +23,7 @@ _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
 def json_values(column: Column) -> Column:
-    """Return each value as JSON; a null is `null`."""
+    """Return each value as JSON text; a null becomes the text `null`."""
     if isinstance(column.type, pa.JsonType):
         return pc.fill_null(_without_encoding(column), "null")
     return pc.fill_null(_json(_without_encoding(column)), "null")

@@ -31,15 +31,15 @@ _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.Schema:
     """Return the schema to which `cast_batches` casts rows before they are written to a table.
 
-    A column gets the table's type if a cast to this type can be lossless. Other columns keep their
-    type, and the kernel raises an error if the type doesn't match. `cast_batches` raises an error
-    if a cast would change a value.
+    A column of the rows gets the type of the table's column if a cast to this type can be lossless.
+    Other columns keep their type, and the kernel raises an error if the type doesn't match.
+    `cast_batches` raises an error if a cast would change a value.
 
     Args:
         rows: the schema of the rows.
         schema: the table's schema.
-        widens: whether the write can change a table column to a wider type. If True, a column with
-            a wider type than the table column keeps its type.
+        widens: whether the write can widen the types of the table's columns. If True, a column of
+            the rows keeps its type if this type is wider than the type of the table's column.
     """
     fields: list[Any] = []
     for field in rows:

@@ -18,8 +18,8 @@ from bayou.kernel.arrow.compute import pc
 def with_valid_strings(batches: pa.RecordBatchReader, argument: str) -> pa.RecordBatchReader:
     """Return a reader that yields the same batches, and checks their strings.
 
-    Reading raises `ArgumentError` if a string isn't valid UTF-8. If no column has strings, the
-    reader is returned unchanged.
+    Reading raises `ArgumentError` if a string isn't valid UTF-8. If no column has strings,
+    `batches` is returned.
 
     Args:
         argument: name of the argument with the data, for the error.

@@ -1,4 +1,4 @@
-"""Conversions between JSON strings and Arrow arrays of variants."""
+"""Conversions between JSON text and Arrow arrays of variants."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class VariantType(pa.ExtensionType):
 
 
 def variants_from_json(json_strings: Any) -> Any:
-    """Convert JSON strings to variants, to be written to a column of type variant.
+    """Convert JSON text to variants, to be written to a column of type variant.
 
     A number with an exponent becomes a double. A number without a decimal point becomes an integer
     if it fits in 64 bits. Other numbers become decimals if they have at most 38 digits, otherwise
     doubles. Objects and arrays may be nested, and rows may have different structures.
 
     Args:
-        json_strings: an Arrow array or any iterable of JSON strings. None becomes null; the string
-            `"null"` becomes a variant null.
+        json_strings: an Arrow array or any iterable of strings, each with one JSON value. None
+            becomes null; the string `"null"` becomes a variant null.
 
     Returns:
         A `pyarrow.ExtensionArray` of `VariantType`.
@@ -75,9 +75,9 @@ def variants_from_json(json_strings: Any) -> Any:
 
 
 def variants_to_json(variants: Any) -> Any:
-    """Convert variants to JSON strings.
+    """Convert variants to JSON text.
 
-    Dates, timestamps, bytes and other values without a JSON type become strings.
+    In JSON, dates, timestamps, bytes and other values without a JSON type become strings.
 
     Args:
         variants: a column of type variant, or the result of `variants_from_json`: an Arrow array or

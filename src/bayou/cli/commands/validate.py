@@ -113,11 +113,11 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return a topic's cell in the output column `route-by`, as an item of the row's dictionary.
+    """Return the entry `route-by` of a topic's output row.
 
     Args:
-        routes: the topic's settings of `route-by`; the cell lists their paths. If None, the cell is
-            an empty string.
-        shown: whether the output has the column. If False, the dictionary is empty.
+        routes: the topic's settings of `route-by`; the entry lists their paths. If None, the entry
+            is an empty string.
+        shown: whether the output has the column `route-by`. If False, no entry is returned.
     """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

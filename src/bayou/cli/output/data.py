@@ -126,7 +126,7 @@ def _replaced_file(file: Path) -> Iterator[IO[bytes]]:
 
 
 def _array(values: list[Any], *, as_json: bool) -> Any:
-    """Convert values to an Arrow array; nested values become JSON strings.
+    """Convert values to an Arrow array; nested values become JSON text.
 
     Args:
         as_json: whether the output is JSON. If True, an array with nested values has the type

@@ -77,6 +77,10 @@ def converter(
 
     The conversion raises `pa.ArrowInvalid` if the requested type can't represent a value exactly,
     and `VariantError` if a shredded variant violates the specification.
+
+    Args:
+        actual: the field in the file.
+        name, path: the name of the column and the path of the file, for errors.
     """
     source: _NestedType = actual.type
     target = requested.type

@@ -119,8 +119,8 @@ _PIECE = 1024
 """Number of strings in a piece; see the module's docstring."""
 
 _NON_FINITE = r':"(NaN|-?Infinity)"'
-"""Regular expression that matches the JSON strings for NaN and infinities as values of an object.
-`pyarrow.json` doesn't parse these strings as floats."""
+"""Regular expression that matches the strings `NaN`, `Infinity` and `-Infinity` as values in a JSON
+object. `pyarrow.json` doesn't parse these strings as floats."""
 
 _BLOCK = 512 << 10
 """Number of bytes that a thread of `pyarrow.json` parses at a time. The statistics of a batch of

@@ -35,7 +35,7 @@ _EXACT_DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
 
 
 def parse_strings(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Parse each string into one row, as `JsonHandler.parse_json` requires."""
+    """Parse each JSON object in `strings` to one row; see `JsonHandler.parse_json`."""
     decoder = _EXACT_DECODER if any(map(_holds_decimal, schema.types)) else _DECODER
     objects = [_decode(string, decoder) for string in strings.cast(pa.binary()).to_pylist()]
     if not schema:

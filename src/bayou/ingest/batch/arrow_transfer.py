@@ -68,6 +68,6 @@ def encode_batches(batches: Iterable[pa.RecordBatch], max_bytes: int | None = No
 
 
 def decode_rows(parts: Iterable[bytes]) -> pa.Table | None:
-    """Decode results of `encode_batches` to one table; return None if all results are empty."""
+    """Decode the results of `encode_batches` to one Arrow table; None if all results are empty."""
     tables = [pyarrow.ipc.open_stream(part).read_all() for part in parts if part]
     return pa.concat_tables(tables) if tables else None

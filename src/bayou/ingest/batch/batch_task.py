@@ -1,8 +1,9 @@
 """The Spark tasks of a micro-batch: they read, decode and write records.
 
-A task reads its records from Kafka directly, without the JVM, and writes Parquet files of the
-target and the dead letter table. The driver commits the returned actions. The rows of an upsert are
-sent to the driver if they fit in its memory. Otherwise executors cache them for the merge.
+A task reads its records from Kafka directly, without the JVM. It writes data files of the target
+table and of the dead letter table, and returns `add` actions, which the driver commits. The rows of
+an upsert are sent to the driver if they fit in the driver's memory. Otherwise executors cache the
+rows for the merge.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class BatchTask:
         row_state: serialized state of the target's transaction, which the task needs to write data
             files. None if the table can't be created yet, because the types of its partition or
             clustering columns aren't known.
-        covered: for each Kafka partition, the next offset to read, as recorded by the target.
+        covered: for each Kafka partition, the next offset to read, as recorded in the target table.
             Records with lower offsets are skipped.
         known_dead_letters: for each Kafka partition and offset, the hashes (`fingerprints`) of the
             dead letters that an interrupted batch has committed. Records with one of these hashes
@@ -100,9 +101,10 @@ class BatchTask:
             committed to a table of `route-by`. Their records are skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
             worker. These records become dead letters without being decoded.
-        times_before: for an upsert, the argument `before` of `RecordTimes`, which fills in missing
-            timestamps.
-        exact_times: for an upsert, the argument `exact` of `RecordTimes`.
+        times_before: for an upsert, the last timestamps before offset ranges, for records without
+            a timestamp; see the argument `before` of `RecordTimes`.
+        exact_times: for an upsert, whether `times_before` must have an entry for the first offset
+            of a range; see the argument `exact` of `RecordTimes`.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
         max_batch_bytes: maximum total of `BatchTaskResult.bytes_read` over all tasks; None for no
             limit.
@@ -367,6 +369,7 @@ def crashing_offsets(
     """Find the records that crash a Python worker, by reading smaller and smaller parts of a batch.
 
     Args:
+        spans: the offset range of each Kafka partition in the batch.
         crashes: function that reads a part of the batch and returns whether a worker crashed.
 
     Returns:

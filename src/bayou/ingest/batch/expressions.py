@@ -383,7 +383,10 @@ def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
 
 
 def needed_fields(config: TopicConfig, columns: StructType) -> frozenset[str]:
-    """Return the lowercase paths of `unseen_fields`, for `DecodePlan.needed`."""
+    """Return the lowercase paths of fields that expressions read but `columns` doesn't contain.
+
+    These paths are the value of `DecodePlan.needed`.
+    """
     return frozenset(path.lower() for path in unseen_fields(config, columns))
 
 

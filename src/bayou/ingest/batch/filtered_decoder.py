@@ -67,8 +67,8 @@ class FilteredDecoder:
             source: the records, with the columns of the Kafka source.
 
         Returns:
-            The rows of the records that pass the filter. If `new_fields` isn't empty, rows may be
-            missing, and the batch must be decoded again with these fields in the plan.
+            The rows of the records that pass the filter. If the result has `new_fields`, rows may
+            be missing, and the batch must be decoded again with these fields in the plan.
         """
         decoded = self.decoder.decode(values)
         if self._expressions.where is None:

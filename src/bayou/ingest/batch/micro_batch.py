@@ -129,7 +129,7 @@ class MicroBatchWriter:
         self.open()
 
     def record_checks(self) -> None:
-        """Record in the target table that it was checked for a RESTORE.
+        """Commit before log cleanup deletes a commit that the check for a RESTORE needs.
 
         See `TargetTable.record_check`.
         """
@@ -348,7 +348,7 @@ class MicroBatchWriter:
         """Run the tasks; records that crash a Python worker become dead letters.
 
         Args:
-            new_task: function that returns the definition of the tasks; see `_run`.
+            new_task, max_bytes: see `_run`.
         """
 
         def crashes(part: Mapping[int, OffsetSpan]) -> bool:
@@ -417,7 +417,8 @@ class MicroBatchWriter:
 
         Args:
             new_task: function that returns the definition of the tasks. Its arguments are the
-                session, the records to read, and the maximum total size of the records.
+                session, the records to read, and `max_bytes`.
+            max_bytes: maximum total size of the records in bytes; None for no limit.
         """
         topic = self._topic.config.kafka_topic
         records = KafkaTasks.of(
@@ -456,6 +457,9 @@ class MicroBatchWriter:
 
         After a crash between the two commits, the next run repeats the batch. The result is None if
         `transaction` is None, or if the target has already recorded the offsets of `spans`.
+
+        Args:
+            tags: tags of the `commitInfo` action in the target's commit.
         """
         rows = decode_adds([r.row_actions for r in results])
         with discard_unless_committed(lambda: self._target.discard(rows)):

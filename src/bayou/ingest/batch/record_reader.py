@@ -81,7 +81,7 @@ class RecordReader:
 
         Each pair is for one part of the batch. Rows or dead letters are None if the part has none.
 
-        Rows of an upsert have the additional column `DELETED`.
+        Rows of an upsert have the additional column `DELETED`: whether the record deletes its key.
 
         Args:
             source: records, with the columns of the Kafka source. All headers of a record are

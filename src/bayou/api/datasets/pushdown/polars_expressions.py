@@ -1,7 +1,8 @@
 """Converts a Polars expression to a tree of calls.
 
 Polars has no public functions to inspect an expression, so this module parses its JSON form.
-Unknown expressions become calls that data skipping ignores.
+Parameters called `tree` are parts of the JSON form. Unknown expressions become calls that data
+skipping ignores.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _UNKNOWN = Call(name="unknown")
 
 
 def read_expression(expression: pl.Expr) -> FilterNode:
-    """Return the tree of an expression."""
+    """Return the tree of calls for an expression."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # JSON isn't stable between versions of Polars
@@ -108,7 +109,7 @@ def _is_in(operand: Any, values: Any) -> FilterNode:
 
 
 def _values(tree: Any) -> Any:
-    """Return the constant values of a list or series as an array; None if they aren't constant."""
+    """Return the values of a constant list or series; None if `tree` isn't a constant."""
     series = _series(tree)
     if series is None:
         return None
@@ -119,13 +120,13 @@ def _values(tree: Any) -> Any:
 
 
 def _scalar(tree: Any) -> Any:
-    """Return a constant as a pyarrow scalar; None if the tree isn't a single constant."""
+    """Return a constant as a pyarrow scalar; None if `tree` isn't a single constant."""
     series = _series(tree)
     return series.to_arrow()[0] if series is not None and len(series) == 1 else None
 
 
 def _series(tree: Any) -> pl.Series | None:
-    """Evaluate a constant with Polars; return None if the tree isn't a constant."""
+    """Evaluate a constant with Polars; return None if `tree` isn't a constant."""
     if not _is_constant(tree):
         return None
     try:

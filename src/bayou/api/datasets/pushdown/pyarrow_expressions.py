@@ -17,7 +17,7 @@ from bayou.api.datasets.pushdown.filter_calls import Call, Constant, FieldPath, 
 
 
 def read_expression(expression: Any) -> FilterNode | None:
-    """Return the tree of an expression; None if its serialized form is unknown."""
+    """Return the tree of calls for an expression; None if the expression can't be parsed."""
     try:
         _, (buffer,) = expression.__reduce__()
         with pa.ipc.open_file(buffer) as reader:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayou.ingest.config import Configuration
 
 _SYSTEM_TABLES = ("duckdb_", "pg_", "pragma_", "sqlite_")
-"""Prefixes of DuckDB's own tables."""
+"""Prefixes of the names of DuckDB's own tables."""
 
 
 def sql(
@@ -78,7 +78,11 @@ def sql(
 def _open_tables(
     query: str, options: Sequence[str], config: Path | None, settings: Sequence[str] | None
 ) -> dict[str, SnapshotHandle]:
-    """Open the tables of a query; return them by their names in the query."""
+    """Open the tables of a query; return them by their names in the query.
+
+    Args:
+        options: values of the option `--table`, such as `events=lake/events`.
+    """
     from bayou.api.queries.duckdb_query import is_table_path, table_names
 
     tables: dict[str, SnapshotHandle] = {}

@@ -1,4 +1,4 @@
-"""`bayou uniform`: the Iceberg metadata of a table."""
+"""`bayou uniform`: write and register the Iceberg metadata of a table."""
 
 from __future__ import annotations
 

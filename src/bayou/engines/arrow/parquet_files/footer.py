@@ -21,7 +21,10 @@ _PREFIX_LENGTH = ParquetWriteOptions().string_prefix_length
 def read_footer(
     files: FileSystemClient, file: FileStatus, statistics_columns: Sequence[str] | None
 ) -> ParquetFooter:
-    """Read the footer of a file as `ParquetHandler.read_footer` does."""
+    """Return the file's schema, statistics and metadata, from its footer.
+
+    See `ParquetHandler.read_footer` for the arguments.
+    """
     with OpenParquet(files, file.path, file.size) as opened:
         footer = opened.metadata
         int96 = int96_leaves(footer)

@@ -49,8 +49,8 @@ _COLUMNS, _TOTAL_BYTES, _GROUP_ROWS = (1, LIST), (2, INT64), (3, INT64)
 _GROUP_OFFSET, _COMPRESSED_BYTES = (5, INT64), (6, INT64)
 _CHUNK_OFFSET, _CHUNK = (2, INT64), (3, STRUCT)
 _OFFSET_INDEX, _COLUMN_INDEX = ((4, INT64), (5, INT32)), ((6, INT64), (7, INT32))
-"""Fields of ColumnChunk for the offset index and the column index. Each index has two fields: its
-position in the file, and its length."""
+"""Fields of the Thrift struct ColumnChunk, as (number, type). Each index of a column chunk has two
+fields: its position in the file, and its length."""
 _PAGE_OFFSETS = ((9, INT64), (10, INT64), (11, INT64))
 # Fields of OffsetIndex and PageLocation.
 _PAGE_LOCATIONS, _PAGE_OFFSET = (1, LIST), (1, INT64)

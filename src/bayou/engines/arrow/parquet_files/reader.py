@@ -238,7 +238,13 @@ def _report_metrics(
     skipped: int,
     leaves: Sequence[int],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a file unchanged, and report metrics when the iterator ends or fails."""
+    """Yield the batches of a file unchanged, and report metrics when the iterator ends or fails.
+
+    Args:
+        selected: indexes of the row groups that are read.
+        skipped: number of row groups that are skipped.
+        leaves: indexes of the leaf columns that are decoded.
+    """
     rows = 0
 
     def report(duration_ms: float, _: str | None) -> FileReadReport:

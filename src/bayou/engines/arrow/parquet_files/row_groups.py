@@ -1,7 +1,7 @@
 """Row group skipping: selects the row groups of a Parquet file by its footer statistics.
 
 The kernel's plan for data skipping is applied to the statistics of row groups instead of files.
-Footer statistics ignore NaN, so the maxima of float columns aren't used.
+The maxima of float columns aren't used: they ignore NaN, which Spark orders above all numbers.
 """
 
 from __future__ import annotations

@@ -92,6 +92,7 @@ class StatisticsCollector:
     Args:
         columns: dotted paths; a struct includes all its fields. Paths that the schema lacks are
             ignored.
+        prefix_length: number of characters to which the bounds of strings are truncated.
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
         rows_are_seen: whether the caller passes all rows to `add`. If False, only the reliable
             statistics of the footer are returned.

@@ -37,9 +37,9 @@ about the time that faster decoding saves for 2,000 strings.
 _MAX_ENCODED_BYTES = 2
 """Maximum average number of bytes for each value of a column chunk, to decode it as a dictionary.
 
-The average includes the chunk's dictionary. If it is higher, few values are equal, or the chunk
-contains plain pages because its dictionary was full. pyarrow would add the values of plain pages to
-the dictionary, which is slow.
+The average includes the chunk's dictionary. A higher average means that few values are equal, or
+that the dictionary was full and the chunk has plain pages. pyarrow would add the values of plain
+pages to the dictionary, which is slow.
 """
 
 _MAX_BYTES = (1 << 31) - 1

@@ -37,8 +37,8 @@ _ROW_GROUP_BYTES = 128 << 20
 """Maximum size of a row group in memory, in bytes. A writer buffers one row group."""
 
 _CHECKPOINT_ROW_GROUP_ROWS = 100_000
-"""Maximum number of rows of a row group in a checkpoint. Row groups are small, so that several
-tasks can read parts of one checkpoint."""
+"""Maximum number of rows of a row group in a checkpoint of a Delta log. Small row groups enable
+several tasks to read one checkpoint."""
 
 _Codec: TypeAlias = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 

@@ -241,11 +241,11 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
 
 
 def _milliseconds(nanoseconds: int) -> int:
-    """Convert the modification time of a listed file.
+    """Convert the modification time of a listed file to milliseconds.
 
-    The time is rounded down to milliseconds. If only the rounded time is a whole second, the next
-    millisecond is returned. `FileStatus.latest_modification_time` would regard the whole second as
-    a time that the file system has truncated to seconds.
+    The time is rounded down. If the rounded time is a whole second but the exact time isn't, a
+    millisecond is added. Without this, `FileStatus.latest_modification_time` would assume that the
+    file system has truncated the time to seconds.
     """
     milliseconds, rest = divmod(nanoseconds, 1_000_000)
     return milliseconds + 1 if rest and milliseconds % 1000 == 0 else milliseconds

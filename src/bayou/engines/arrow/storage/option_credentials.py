@@ -28,7 +28,7 @@ _SIGNATURE = ("azure_storage_sas_token", "azure_storage_sas_key", "sas_token", "
 _BEARER = ("azure_storage_token", "bearer_token", "token")
 _CLIENT = ("azure_storage_client_id", "azure_client_id", "client_id")
 _PREFERRED = (*_BEARER, *_ACCOUNT_KEY)
-"""Credentials of Azure that obstore uses instead of a service principal if both are set."""
+"""Azure options with credentials that obstore prefers to a service principal if both are set."""
 
 _OTHERS = (
     *_PREFERRED,

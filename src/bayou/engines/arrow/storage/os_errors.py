@@ -52,7 +52,7 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
 
 
 def _file_in_the_way(path: str) -> str:
-    """Return the path or, if it doesn't exist, its innermost parent that exists."""
+    """Return the file in the place of a folder: the path or its innermost existing parent."""
     parent = path
     while not os.path.lexists(parent) and os.path.dirname(parent) != parent:
         parent = os.path.dirname(parent)

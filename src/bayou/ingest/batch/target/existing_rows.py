@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # `bayou status` doesn't need it, and it takes long to import
 def cover_existing_rows(
     topic: Topic, kafka: KafkaTopic, target: TargetTable, storage_options: dict[str, str]
 ) -> bool:
-    """Commit the offsets of existing rows and migrated records, so that they aren't read again.
+    """Commit the offsets of existing rows and migrated records.
 
-    Returns whether there were such offsets.
+    The topic then doesn't read these records from Kafka. Returns whether there were such offsets.
     """
     covered = target.covered
     new = existing_offsets(topic, kafka, covered, target.snapshot, storage_options)

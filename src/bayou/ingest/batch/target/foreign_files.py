@@ -53,8 +53,8 @@ def foreign_file(topic: Topic, engine: Engine) -> str | None:
 def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
     """Check that the folder of a new table has no files of other programs.
 
-    Nothing is checked if the table exists, or if its path is fixed in the configuration. The path
-    isn't fixed if a topic pattern selects the Kafka topic, and each topic has its own table.
+    Nothing is checked if the table exists, or if its path doesn't depend on the topic's name. The
+    path depends on the name if a pattern selects the topic and each topic has its own table.
 
     Args:
         version: the version of the topic's table; None if there is no table.

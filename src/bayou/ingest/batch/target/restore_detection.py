@@ -1,7 +1,8 @@
 """Detects from a table's rows that a RESTORE may have removed rows, if the log is incomplete.
 
 A RESTORE to an earlier version removes the rows of the last commits. The table then lacks the row
-at the last recorded offset of a Kafka partition, or all rows of a folder's last migrated batch.
+at the last recorded offset of a Kafka partition, or all rows of the last batch that `bayou migrate`
+loaded from a folder of JSON files.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class RowRange:
 
 
 def missing_last_rows(engine: Engine, topic: Topic, snapshot: Snapshot) -> tuple[RowRange, ...]:
-    """Return the last recorded offsets and last migrated batches for which the table has no row.
+    """Return the range of each last recorded offset or last migrated batch that has no row.
 
     If a RESTORE has removed rows that the topic read from Kafka or migrated, the result has at
     least one range. A row may also be missing for another reason: its record was filtered out or
@@ -94,7 +95,7 @@ def _contains(rows: RowRange, partitions: pa.Array[Any], offsets: pa.Array[Any])
 def _migrated_ranges(
     engine: Engine, topic: Topic, transactions: Mapping[str, int]
 ) -> list[RowRange]:
-    """Return a range for each migrated folder: the rows of its last batch that has records.
+    """Return the range of the last non-empty batch from each folder that was migrated.
 
     Migrated rows have the partition -1, and a sequence number instead of a Kafka offset.
     """
