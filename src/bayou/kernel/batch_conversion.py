@@ -31,9 +31,9 @@ def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> 
     Columns and nested fields are matched by name: first exactly, then ignoring case. A missing
     nullable column is filled with nulls.
 
-    The Delta types must be equal, except that byte can be written to short or int, and short to
-    int. The Arrow representation of a type may differ (large strings, dictionaries, units of
-    timestamps).
+    A column must have the same Delta type in the batch and in `schema`, except that byte can become
+    short or int, and short can become int. The Arrow representation of a Delta type may differ
+    (large strings, dictionaries, units of timestamps).
     """
     struct = None
     if batch.num_columns:

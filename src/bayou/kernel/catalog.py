@@ -36,8 +36,8 @@ class RatifiedCommit:
         path: path of the staged commit file, not URL-encoded, absolute or relative to the table;
             None if the commit isn't a staged file.
         content: JSON lines of the commit; None if the catalog doesn't store the content.
-        modification_time: time when the commit was ratified, or when its file was written, in ms
-            since the epoch.
+        modification_time: time of the commit in ms since the epoch: when the catalog ratified the
+            commit, or when the staged commit file was written.
 
     Examples:
         >>> staged = stage_commit(engine, path, 7, [b'{"commitInfo": {}}'])

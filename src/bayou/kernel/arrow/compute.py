@@ -46,9 +46,9 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class _Compute(LazyModule):
-    """`pyarrow.compute`, with functions that convert Python values without importing pandas.
+    """`pyarrow.compute`, with functions that accept Python values without importing pandas.
 
-    pyarrow's own conversion of a Python value imports pandas.
+    pyarrow's own conversion of a Python value to a scalar imports pandas.
     """
 
     def __init__(self) -> None:

@@ -158,7 +158,7 @@ def _has_offsets(kind: Any) -> bool:
 
 
 def _has_average_size(kind: Any) -> bool:
-    """Whether values of a type are assumed to have equal sizes: the average size in the array."""
+    """Whether each value of a type is assumed to have the average size of its array's values."""
     types = pa.types
     return (
         types.is_fixed_size_list(kind)

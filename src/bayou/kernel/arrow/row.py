@@ -75,7 +75,7 @@ class Row:
         return {name: _plain(self[name]) for name in self.schema.names}
 
     def to_batch(self) -> pa.RecordBatch:
-        """Return the row as a batch. Use it for values that have no Python equivalent."""
+        """Return the row as a batch. Use the batch for values that have no Python equivalent."""
         return self._batch
 
     def to_bytes(self) -> bytes:

@@ -34,8 +34,8 @@ class WireFormat(Generic[_BodyT]):
     Args:
         name: name of the kind of value, such as "scan".
         number: version of the format. Bytes of this version or an earlier one can be read.
-        body: msgspec type of the value. Increase `number` when this type changes. An exception is
-            a new last field with a default in an `array_like` struct.
+        body: msgspec type of the value. Increase `number` when this type changes, unless the only
+            change is a new last field with a default in an `array_like` struct.
     """
 
     __slots__ = ("_body", "_envelope", "_name", "_number")
@@ -90,7 +90,7 @@ class PickledTask:
     """Base class of tasks and results that Bayou's own processes exchange as pickles.
 
     Both processes run the same version of Bayou. Objects that connectors serialize (scan, scan
-    state, slice, scan file, transaction state, expression) use a `WireFormat` instead.
+    state, log slice, scan file, transaction state, expression) use a `WireFormat` instead.
     """
 
     __slots__ = ()

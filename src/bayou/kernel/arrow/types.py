@@ -141,6 +141,9 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") ->
 
     Columns and nested fields are matched by position. The columns aren't copied.
 
+    Args:
+        table: the table's path for error messages.
+
     Raises:
         SchemaError: the type of a column differs from its type in `schema`.
     """

@@ -1,4 +1,4 @@
-"""Checkpoints: reading and writing classic and V2 checkpoints, sidecars and the checkpoint hint.
+"""Checkpoints: reading and writing of classic and V2 checkpoints and of `_last_checkpoint`.
 
 `read` reads a checkpoint and `write` writes one. `parts` divides the writing among processes.
 """

@@ -23,7 +23,9 @@ from bayou.kernel.table_features.column_mapping import to_physical_schema
 def live_files_without_checkpoint(
     engine: Engine, source: ScanSource, error: CorruptTableError
 ) -> pa.StructArray:
-    """Load the live files of a version from an older checkpoint and later commits, as `ADD_TYPE`.
+    """Load the live files of a version from an older checkpoint and later commits.
+
+    Each live file is a struct of the type `ADD_TYPE`.
 
     Args:
         source: the version, with the checkpoint that can't be read.

@@ -39,10 +39,10 @@ class CheckpointFormat:
         as_json: whether to write `add.stats` (`delta.checkpoint.writeStatsAsJson`).
         stats_type: type of `add.stats_parsed`; None if the field isn't written
             (`delta.checkpoint.writeStatsAsStruct`).
-        partitions: types of `add.partitionValues_parsed` by physical name; empty if the field isn't
-            written.
-        source_type: Arrow type with which `stats_parsed` is read from the previous checkpoint. It
-            is read only if the previous checkpoint has no statistics as JSON.
+        partitions: types of the columns in `add.partitionValues_parsed`, by physical name; empty if
+            this field isn't written.
+        source_type: Arrow type with which `stats_parsed` is read from the previous checkpoint, if
+            the previous checkpoint has no statistics as JSON.
     """
 
     as_json: bool

@@ -65,8 +65,8 @@ class CheckpointPart(PickledTask):
 
     Attributes:
         split: the row groups to read from the previous checkpoint.
-        seen_keys: log-replay keys (path and deletion vector id) of the files that commits after
-            the previous checkpoint added or removed; these files are omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files added or removed
+            after the previous checkpoint; these files are omitted.
         schema, partition_columns, configuration: the table's schema, partition columns and table
             properties.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
@@ -143,7 +143,7 @@ class CheckpointPlan:
         return self.state.version
 
     def release(self, engine: Engine) -> None:
-        """Delete the claim file. Call this method if the parts won't be written.
+        """Delete the file `claim`. Call this method if the parts won't be written.
 
         `finish` calls this method, too. If the process is killed, log cleanup deletes the file.
         """
@@ -207,9 +207,10 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
 
 
 def _claim(engine: Engine, state: TableState) -> str | None:
-    """Create the claim file of a multi-part checkpoint, and return the path of the claim file.
+    """Create the file that keeps other writers from writing the same multi-part checkpoint.
 
-    Return None if the claim file or a checkpoint file of this version already exists.
+    Return the path of this claim file. Return None if the claim file or a checkpoint file of the
+    version already exists.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):
@@ -261,7 +262,7 @@ def _finish_multi_part(
     """Write the first part of a multi-part checkpoint, and return the size of all parts in bytes.
 
     The first part contains the actions that no other part contains: all non-file actions, and the
-    file actions that `tail_rows` yields.
+    file actions that aren't in the Parquet files of the previous checkpoint.
     """
     state = plan.state
     layout = _layout(state)

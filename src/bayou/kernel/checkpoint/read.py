@@ -250,8 +250,8 @@ def _check_sidecars(
 ) -> None:
     """Raise if the total size of the sidecars differs from the tag `sidecarSizeInBytes`.
 
-    This detects a JSON checkpoint that was truncated at the end of a line. A truncated file lists
-    only some of its sidecars.
+    A JSON checkpoint that was truncated at the end of a line can be parsed, but lists only some of
+    its sidecars. The check detects the truncation.
     """
     tags = (metadata and metadata.tags) or {}
     expected = tags.get("sidecarSizeInBytes")

@@ -108,8 +108,8 @@ def part_rows(
 
     Args:
         split: the row groups to read.
-        seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
-            added or removed; these files are omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files added or removed by
+            later commits; these files are omitted.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
             `deletionTimestamp` are omitted.
     """

@@ -46,8 +46,8 @@ def checkpoint_adds(
     """Yield the live files in a range of row groups of a checkpoint.
 
     Args:
-        seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
-            added or removed; these files are omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files added or removed by
+            later commits; these files are omitted.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
         parsed: type with which `stats_parsed` is read, with physical names. If None, statistics
             are read only as JSON.
@@ -65,8 +65,8 @@ def checkpoint_tombstones(
     """Yield the tombstones in a range of row groups of a checkpoint, as `REMOVE_TYPE` arrays.
 
     Args:
-        seen_keys: log-replay keys (path and deletion vector id) of the files that later commits
-            added or removed; the tombstones of these files are omitted.
+        seen_keys: log-replay keys (path and deletion vector id) of the files added or removed by
+            later commits; the tombstones of these files are omitted.
     """
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
     try:

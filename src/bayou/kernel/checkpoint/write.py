@@ -41,12 +41,13 @@ from bayou.protocol.property_strings import PropertyValueError
 def finish_checkpoint(
     engine: Engine, state: TableState, hint: LastCheckpoint, totals: FileTotals
 ) -> None:
-    """Write the checkpoint hint. All files of the checkpoint must already be written.
+    """Write the checkpoint hint (`_last_checkpoint`).
 
-    Also write the version checksum if it is missing. If an existing checksum and `totals` differ,
-    log a warning.
+    All files of the checkpoint must already be written. Also write the version checksum if it is
+    missing. If an existing checksum and `totals` differ, log a warning.
 
     Args:
+        hint: contents of `_last_checkpoint`.
         totals: number and total size of the live files in the checkpoint.
     """
     _write_hint(engine, state.path, hint)

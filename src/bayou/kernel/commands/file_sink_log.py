@@ -1,8 +1,8 @@
 """The log of Structured Streaming's file sink (`_spark_metadata`), which lists committed files.
 
-The log has one file for each batch. The name of this file is the batch number. The file consists of
-a version line (`v1`) and one JSON line for each data file. A file `<number>.compact` also contains
-all earlier batches.
+The log has one file for each micro-batch, and the file's name is the batch number. The file
+consists of a version line (`v1`) and one JSON line for each data file of the batch. A file
+`<number>.compact` also lists the data files of all earlier batches.
 """
 
 from __future__ import annotations

@@ -207,12 +207,13 @@ def _restored_add(file: ScanFile, target: TableState) -> AddFile:
 def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
     """Return the files of `target` that are live in both versions, but with different row ids.
 
-    Row ids differ if row tracking was dropped after `target`. It may have been enabled again since
-    then. The restore must add these files again with their row ids in `target`. Otherwise, files
-    could lack row ids, or several rows could have the same row id.
+    Row ids differ if row tracking was dropped after `target`, and perhaps enabled again. The
+    restore must add these files again with their row ids in `target`. Otherwise, files could lack
+    row ids, or several rows could have the same row id.
 
     If row tracking is supported but disabled in `target`, the files are returned, too, because row
-    tracking may be enabled later. If it is unsupported or suspended, the result is empty.
+    tracking may be enabled later. If row tracking is unsupported or suspended in `target`, the
+    result is empty.
     """
     supported = features.ROW_TRACKING in features.writer_features(target.protocol)
     if not supported or target.table_properties.row_tracking_suspended:

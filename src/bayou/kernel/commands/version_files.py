@@ -61,12 +61,12 @@ def file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
 def files_without_keys(
     engine: Engine, state: TableState, keys: pa.Array[Any], counts: FileCounts | None = None
 ) -> Iterator[ScanFile]:
-    """Yield the live files whose keys aren't in `keys`.
+    """Yield the live files whose log-replay keys aren't in `keys`.
 
     Args:
-        keys: keys of files, as `file_keys` returns them.
+        keys: log-replay keys, as `file_keys` returns them.
         counts: object to which the number and the size of all live files are added, including
-            files whose keys are in `keys`.
+            files whose log-replay keys are in `keys`.
     """
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:

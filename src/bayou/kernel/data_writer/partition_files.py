@@ -20,7 +20,10 @@ from bayou.protocol.actions import AddFile
 
 @dataclass(frozen=True, slots=True)
 class _SpilledRows:
-    """The location of rows in an unlinked temporary file, in Arrow's stream format."""
+    """The location of a partition's rows in an unlinked temporary file.
+
+    The rows are in Arrow's stream format.
+    """
 
     file: pa.OSFile
     offset: int

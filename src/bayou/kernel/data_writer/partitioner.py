@@ -21,7 +21,7 @@ PartitionKey: TypeAlias = tuple[str | None, ...]
 
 _PIECE_ROWS = 1 << 17
 _ZONELESS_KEY = b"bayou.partition_texts"
-"""Key in a batch's schema metadata for timestamp partition values without a time zone.
+"""Key in a batch's schema metadata for timestamp partition values whose strings lack a time zone.
 
 The metadata value is a nested JSON object. Its keys are the logical names of partition columns.
 Each inner object maps the partition value of the rows, as a UTC string, to the string in the log.
@@ -33,6 +33,9 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 
     Args:
         values: serialized partition values of a file by physical name.
+
+    Returns:
+        The selected items of `values`.
     """
     zoneless: dict[str, str] = {}
     for name in state.partition_columns:
@@ -52,7 +55,7 @@ def with_original_values(
     time_zone: str = "UTC",
     assigned: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """Record a file's timestamp partition values without a time zone in the rows' schema metadata.
+    """Record in the rows' schema metadata which timestamp partition values lack a time zone.
 
     If the rows are written to a new file, `PartitionSplitter` uses the same strings as partition
     values of the new file.

@@ -22,7 +22,7 @@ _MAX_CHUNK_FILES = 64
 """Maximum number of data files in a chunk; the vectors of a chunk are read together."""
 
 _MAX_CHUNK_BYTES = 16 << 20
-"""Size in bytes at which a chunk ends: the total size of its vectors."""
+"""Total size in bytes of a chunk's vectors at which the chunk is complete."""
 
 _MAX_GAP_BYTES = 64 << 10
 """Maximum distance in bytes between two vectors of a file that are read with one request."""

@@ -14,8 +14,8 @@ TEMPORARY_FILE_PATTERN = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
 """Regular expression that matches the name of a temporary file.
 
 Temporary files are used on stores where an incomplete file is visible. A name consists of a dot,
-the start of the final name, and 32 random digits. VACUUM deletes temporary files that killed
-writers have left.
+the start of the final name, 32 random hexadecimal digits, and `.tmp`. VACUUM deletes temporary
+files that killed writers have left.
 """
 
 

@@ -50,7 +50,10 @@ def date_strings(dates: Datum) -> Datum:
 
 
 def timestamp_strings(timestamps: Datum) -> Datum:
-    """Format timestamps without a time zone, with six fractional digits; see `date_strings`."""
+    """Format `timestamp_ntz` values as `2024-01-05 12:00:00.000000`.
+
+    Years outside 0 to 9999 are formatted as in `date_strings`.
+    """
     micros = pc.cast(timestamps, pa.int64())
     days = _floor_divide(micros, _DAY)
     if _are_within(days, _FOUR_DIGITS):

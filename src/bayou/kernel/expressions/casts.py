@@ -143,8 +143,8 @@ def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) 
 def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
     """Convert decimals to the nearest floats; Arrow's own cast may return a neighboring float.
 
-    Rows and statistics must be rounded in the same way. Otherwise, data skipping could skip a file
-    that has matching rows.
+    Data skipping needs equal rounding: if bounds in the statistics were rounded in another way than
+    the values in the rows, a file with matching rows could be skipped.
     """
     return pc.cast(pc.cast(values, pa.string()), float_type)
 

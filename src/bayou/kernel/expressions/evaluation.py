@@ -284,7 +284,11 @@ class Evaluator:
 
 @contextlib.contextmanager
 def _evaluation_errors(name: str) -> Iterator[None]:
-    """Context manager that converts Arrow's and Python's errors for values to `EvaluationError`."""
+    """Context manager that converts Arrow's and Python's errors for values to `EvaluationError`.
+
+    Args:
+        name: the function or cast that is evaluated, for error messages.
+    """
     try:
         yield
     except (pa.ArrowInvalid, OverflowError) as error:

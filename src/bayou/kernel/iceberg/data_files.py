@@ -1,4 +1,4 @@
-"""`add` actions as data files of Iceberg: paths, partitions, record counts and statistics."""
+"""Conversion of `add` actions to Iceberg data files: paths, partitions, counts and statistics."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Alteration:
     tags: Mapping[str, str] | None = None
 
     def check(self, change: Callable[[TransactionBuilder], TransactionBuilder]) -> None:
-        """Validate the changes that `change` adds to the builder, without a commit."""
+        """Validate the changes that `commit(change)` would commit."""
         change(self._builder()).build(self.engine)
 
     def commit(
@@ -61,7 +61,7 @@ class Alteration:
 
         Args:
             change: function that adds changes of metadata, protocol or domain metadata to the
-                builder.
+                commit's transaction builder.
             actions: file actions to commit.
         """
         transaction = change(self._builder()).build(self.engine)
@@ -92,5 +92,5 @@ def with_schema(state: TableState, schema: StructType, **changes: object) -> Met
 
 
 def as_json(value: object) -> str:
-    """Encode a value as JSON, because the values of `operationParameters` are JSON strings."""
+    """Encode a value as JSON text for `operationParameters`, whose values are strings."""
     return msgspec.json.encode(value).decode()

@@ -181,7 +181,7 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
 def change_nullability(
     engine: Engine, state: TableState, path: ColumnPath, nullable: bool, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set NOT NULL after checking all rows, or drop NOT NULL."""
+    """Drop NOT NULL if `nullable` is true. Otherwise check all rows and set NOT NULL."""
     table = state.path
     path = resolve_path(table, state.schema, path)
     if _column_of(state.schema, path) != path:

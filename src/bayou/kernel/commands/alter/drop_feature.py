@@ -136,7 +136,10 @@ def _check_not_required(dropping: FeatureDrop) -> None:
 
 
 def _barrier(dropping: FeatureDrop) -> None:
-    """Commit an empty version and write its checkpoint, so that readers need no earlier commits."""
+    """Commit a version without changes, and write a checkpoint of this version.
+
+    Readers of this version and later versions then need no earlier commits.
+    """
     dropping.commit(Operation.EMPTY_COMMIT, {})
     state = dropping.state
     checkpoint(dropping.engine, state.path, state.version, state.catalog)

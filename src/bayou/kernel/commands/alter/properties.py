@@ -119,7 +119,7 @@ def set_name(
 
 
 def _implies_row_tracking(state: TableState, requested: Mapping[str, str]) -> bool:
-    """Whether the new properties enable Iceberg compatibility 3, but don't set row tracking."""
+    """Whether the new properties enable IcebergCompatV3, but don't set row tracking."""
     after = {**state.properties, **requested}
     return iceberg_compat_version(after) == 3 and properties.ROW_TRACKING.key not in after
 

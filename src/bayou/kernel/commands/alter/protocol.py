@@ -44,7 +44,8 @@ def upgrade_protocol(
 ) -> AlterationMetrics:
     """Upgrade the protocol to a reader version and a writer version.
 
-    If the versions become 3 and 7, the protocol lists the table features.
+    If the writer version becomes 7, the new protocol lists the table features that the old
+    versions implied.
     """
     if not (1 <= reader <= 3 and 1 <= writer <= 7):
         raise ArgumentError(

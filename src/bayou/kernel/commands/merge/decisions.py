@@ -54,7 +54,10 @@ def clauses_of_pairs(
     source: pa.RecordBatch,
     pairs: Pairs,
 ) -> Any:
-    """Join the pairs of rows, and return the result of `first_clauses` for the joined rows."""
+    """Return the index of the clause that applies to each pair of a target and a source row.
+
+    The result is int8, with null if no clause applies.
+    """
     conditions = tuple(c.condition for c in clauses if c.condition is not None)
     return pa.concat_arrays(
         [

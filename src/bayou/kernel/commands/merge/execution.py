@@ -49,8 +49,8 @@ def merge(
 class MergeOperation:
     """A running MERGE with the kernel's own join, in the process that commits.
 
-    1. Any number of workers call `task.run`, each with a part of `files`.
-    2. `MergeResult.combined` combines their results.
+    1. Any number of workers call `task.run`, each with some of the files that `files` returns.
+    2. `MergeResult.combined` combines the results of the workers.
     3. This process or the workers call `task.insert` for the source rows that `unmatched` returns.
     4. `commit` commits the combined result of all calls.
 
@@ -105,7 +105,7 @@ class MergeOperation:
         self._transaction.record_read(engine, predicate)
 
     def unmatched(self, result: MergeResult) -> BitMap64:
-        """Return the numbers of the source rows without a match.
+        """Return the row numbers of the source rows without a match.
 
         If no clause inserts rows, an empty set is returned.
 
@@ -117,7 +117,13 @@ class MergeOperation:
         return BitMap64(range(self.source.rows.num_rows)) - result.matched
 
     def records_changes(self, result: MergeResult) -> bool:
-        """Whether inserted rows are also written to change data files."""
+        """Whether inserted rows must also be written to change data files.
+
+        This is the case if the change data feed is enabled, and the merge updates or deletes rows.
+
+        Args:
+            result: combined result of all files.
+        """
         return self.task.state.change_data_feed and bool(result.changes.removed)
 
     def commit(self, engine: Engine, result: MergeResult) -> MergeMetrics:

@@ -250,8 +250,8 @@ class Matcher:
         """Yield pairs for which the condition is true, in the order of the target rows.
 
         If no part of the condition compares target columns with source columns, some pairs are
-        omitted. Every matching row is still in at least one pair. If target rows have several
-        matches, at least one of these target rows is in several pairs.
+        omitted. Each target or source row that has a match is still in at least one pair. If target
+        rows have several matches, at least one of these target rows is in several pairs.
         """
         if self.is_empty or target.num_rows == 0:
             return
@@ -399,7 +399,7 @@ class MatchedSourceRows:
         return bool(missing.true_count == 0)
 
     def unmatched(self) -> pa.Int64Array:
-        """Return the numbers of the source rows that were never added, ascending."""
+        """Return the row numbers that were never added, ascending."""
         unmatched: pa.Int64Array = pc.indices_nonzero(pc.invert(self._matched)).cast(pa.int64())
         return unmatched
 

@@ -67,9 +67,12 @@ class RowBuilder:
             yield from self._updated(no_columns, part.clauses, part.sources)
 
     def inserted(self, rows: pa.Int64Array) -> Iterator[pa.RecordBatch]:
-        """Yield the rows to insert for the source rows with the numbers `rows`.
+        """Yield the rows to insert for some source rows.
 
         The yielded rows lack the columns that the table generates.
+
+        Args:
+            rows: row numbers of the source rows.
         """
         clauses = self._plan.not_matched
         for first in range(0, len(rows), _BATCH_ROWS):

@@ -1,8 +1,8 @@
 """Predicates on target rows, derived from the conditions of a merge and the source's join keys.
 
-A predicate is true for all target rows that the merge may match or change. It limits the files to
-read, and the concurrent commits that conflict with the merge. If another engine executes the join,
-`TargetRows` derives the predicate from the conditions that the kernel can parse.
+A predicate is true for all target rows that the merge may match or change. The predicate limits the
+files to read, and the concurrent commits that conflict with the merge. If another engine executes
+the join, `TargetRows` derives the predicate from the conditions that the kernel can parse.
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ def _without_generated_identity(plan: MergePlan) -> StructType:
 
 
 def _parameters(definition: MergeDefinition) -> dict[str, object]:
-    """Return the `operationParameters` as delta-spark writes them: JSON strings."""
+    """Return the `operationParameters` in delta-spark's form, with JSON text for lists."""
     kinds: tuple[tuple[ClauseKind, str], ...] = (
         ("MATCHED", "matchedPredicates"),
         ("NOT MATCHED", "notMatchedPredicates"),

@@ -18,7 +18,7 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
 
 _POSITION = "position"
-"""Name of the column of `GroupedRows.rows` that contains the positions on the curve."""
+"""Column of `GroupedRows.rows` with the rows' positions on the space-filling curve."""
 
 
 class GroupedRows(NamedTuple):

@@ -61,10 +61,11 @@ def bits_per_dimension(dimensions: int) -> int:
 
 
 def curve_positions(curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: int) -> pa.Array[Any]:
-    """Compute the positions of points on a curve (int64).
+    """Compute the positions (int64) of points on a space-filling curve.
 
     Args:
-        coordinates: non-null coordinates for each dimension, from 0 to 2**bits - 1.
+        coordinates: for each dimension, the coordinates of all points: from 0 to 2**bits - 1,
+            without nulls.
         bits: number of bits of each coordinate. The bits of all dimensions together must fit into
             an int64.
     """
@@ -144,7 +145,7 @@ _SORTED_BYTES = 1 << 30
 
 
 class RowOrder(msgspec.Struct, frozen=True, array_like=True):
-    """The order of sorted rows: the curve, and the logical paths of the ordering columns."""
+    """The order of rows: a space-filling curve, and the logical paths of the ordering columns."""
 
     curve: Curve
     columns: tuple[tuple[str, ...], ...]
@@ -152,7 +153,7 @@ class RowOrder(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPositions:
-    """Computes the positions of rows on a curve, from value ranges that a sample determined.
+    """Computes the positions of rows on a space-filling curve, from value ranges of a sample.
 
     Attributes:
         bounds: for each column, the ascending lower bounds of its ranges, without the bound of the
@@ -343,7 +344,7 @@ def _sorted(
 
 
 def in_order(rows: pa.Table, positions: pa.ChunkedArray[Any]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in the order of their positions, which must not be null.
+    """Yield rows in the order of `positions`, their non-null positions on a space-filling curve.
 
     More than 1 GiB of rows are divided into rows with low positions and rows with high positions.
     Both parts are sorted separately, because an Arrow string array holds at most 2 GiB.

@@ -32,9 +32,10 @@ _BUCKETS_PER_FILE = 8
 """Number of buckets of a new file. With more buckets, sorting a bucket needs less memory."""
 
 _MAX_BUCKETS = 4096
-"""Maximum number of buckets; with more new files than this, each new file has one bucket.
+"""Maximum number of buckets of a rewrite with fewer new files than this.
 
-The number is limited, because each process that runs `split_item` buffers all buckets.
+The number is limited, because each process that runs `split_item` buffers all buckets. A rewrite
+with more new files has one bucket for each new file.
 """
 
 

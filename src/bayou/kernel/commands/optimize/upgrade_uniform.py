@@ -52,10 +52,10 @@ def upgrade_uniform(
     engine_info: str,
     target_bytes: int | None = None,
 ) -> OptimizeMetrics:
-    """Enable a version of Iceberg compatibility; add `iceberg` to the table's universal formats.
+    """Enable IcebergCompatV1, V2 or V3; add `iceberg` to the table's universal formats.
 
-    For versions 1 and 2, the command disables deletion vectors. For version 3, it enables row
-    tracking. For version 1, it rewrites no files, as in delta-spark.
+    For IcebergCompatV1 and V2, the command disables deletion vectors. For IcebergCompatV3, the
+    command enables row tracking. For IcebergCompatV1, no files are rewritten, as in delta-spark.
 
     Args:
         version: the Iceberg compatibility version: 1, 2 or 3.
@@ -67,7 +67,7 @@ def upgrade_uniform(
         after the whole command.
 
     Raises:
-        IcebergCompatError: the table violates a rule of the version.
+        IcebergCompatError: the table violates a rule of this Iceberg compatibility version.
     """
     if type(version) is not int or not 1 <= version <= LATEST_VERSION:
         raise version_not_supported(state.path, version)
@@ -111,7 +111,7 @@ def plan_upgrade(
 def _enable_version(
     engine: Engine, state: TableState, version: int, engine_info: str
 ) -> TableState:
-    """Enable the version of Iceberg compatibility; return the table's new state."""
+    """Enable an Iceberg compatibility version: 1, 2 or 3; return the table's new state."""
     current = iceberg_compat_version(state.properties)
     requested = {compat_property(version): "true"}
     if current == version:

@@ -40,7 +40,7 @@ _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("size", pa.int64()),
 ]
 _FILE_SCHEMA = pa.schema(_FILE_FIELDS)
-"""The cube of each file.
+"""Schema of a batch with one row for each file.
 
 - `cube`: id of the file's cube; null if the file is in no cube.
 - `other`: whether the cube was sorted by columns other than the table's clustering columns, or the

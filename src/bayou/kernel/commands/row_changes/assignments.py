@@ -103,7 +103,7 @@ def assigned_fields(
 
 
 def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
-    """Return the generated columns, except those in `changed`, that depend on `changed` columns."""
+    """Return the generated columns that depend on changed columns and aren't changed themselves."""
     folded = {name.lower() for name in changed}
     generated: set[str] = set()
     for field in schema:

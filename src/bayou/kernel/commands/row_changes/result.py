@@ -70,7 +70,11 @@ class RowChanges(PickledTask):
             self.num_deleted_rows += rows - (0 if vector is None else vector.cardinality)
 
     def remove(self, add: AddFile, now: int, *, data_change: bool = True) -> None:
-        """Remove a file without counting its rows."""
+        """Remove a file without counting its rows.
+
+        Args:
+            now: `deletionTimestamp` of the `remove` action.
+        """
         self.removed.append(to_remove(add, now, data_change=data_change))
         self.num_removed_files += 1
         self.num_removed_bytes += add.size

@@ -328,7 +328,7 @@ class _RowChangeWriter:
     def _with_partition_strings(
         self, change: FileChange, rows: pa.RecordBatch, assigned: Collection[str] = ()
     ) -> pa.RecordBatch:
-        """Record the file's timestamp partition values without a time zone in schema metadata.
+        """Record in the rows' schema metadata which timestamp partition values lack a time zone.
 
         New files that contain the rows then get the same strings as partition values.
 

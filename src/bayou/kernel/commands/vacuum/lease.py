@@ -1,11 +1,11 @@
 """Leases of vacuums: RESTORE uses them to distinguish a running vacuum from a killed vacuum.
 
-A vacuum has two lease files in `_delta_log`. It deletes data files only while its *permit* exists,
-and it replaces its *heartbeat* every few seconds. A RESTORE watches the heartbeat of each vacuum
-that may delete files of the restored version. If the heartbeat changes, the vacuum is running, and
-RESTORE raises an error. If the heartbeat doesn't change for a minute, the vacuum's process was
-killed. RESTORE then deletes the permit, so that tasks of the vacuum that still run on executors
-stop deleting files.
+A vacuum has two lease files in `_delta_log`: a *permit* and a *heartbeat*. The vacuum deletes data
+files only while the permit exists, and replaces the heartbeat every few seconds. A RESTORE watches
+the heartbeat of each vacuum that may delete files of the restored version. If the heartbeat
+changes, the vacuum is running, and RESTORE raises an error. If the heartbeat doesn't change for a
+minute, the vacuum's process was killed. RESTORE then deletes the permit, so that tasks of the
+vacuum that still run on executors stop deleting files.
 
 Leases don't depend on synchronized clocks, with one exception: a new vacuum deletes the leases of
 vacuums that were killed more than a day ago. The modification times of the lease files show which
@@ -82,9 +82,9 @@ class VacuumLease:
         return f"{log_path(self.table)}/{_PREFIX}{self.lease_id}{_HEARTBEAT}"
 
     def delete_files(self, engine: Engine, paths: Sequence[str]) -> None:
-        """Delete files in parts; check before each part that the vacuum may still delete files.
+        """Delete files in batches; check before each batch that the vacuum may still delete files.
 
-        This limits how many files a suspended process deletes when it resumes after a RESTORE.
+        The checks limit how many files a suspended process deletes when it resumes after a RESTORE.
 
         Raises:
             CommitConflictError: a RESTORE has ended the vacuum.
@@ -94,7 +94,7 @@ class VacuumLease:
             engine.files.delete_files(part)
 
     def parts(self, paths: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Yield the paths in parts; on object stores, all paths are one part."""
+        """Yield batches of paths to delete at once; for an object store, one batch of all paths."""
         is_object_store = "://" in self.table and not self.table.startswith("hdfs://")
         size = max(1, len(paths)) if is_object_store else _PART_SIZE
         for start in range(0, len(paths), size):
@@ -163,7 +163,7 @@ class HeldLease:
         self._thread.join()
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        """Delete files in parts, as long as no RESTORE has ended the vacuum.
+        """Delete files in batches, as long as no RESTORE has ended the vacuum.
 
         Raises:
             CommitConflictError: a RESTORE has ended the vacuum.

@@ -32,8 +32,8 @@ INVENTORY_SCHEMA = pa.schema(_INVENTORY_FIELDS)
 
 - `path`: fully qualified path, not URL-encoded.
 - `size`: size in bytes.
-- `modification_time`: modification time in ms since the epoch. In a lite plan, it is the time when
-  a commit removed the file.
+- `modification_time`: modification time in ms since the epoch. A lite vacuum doesn't list files, so
+  it uses the time when a commit removed the file.
 """
 
 LISTING_SCHEMA = INVENTORY_SCHEMA.append(pa.field("is_folder", pa.bool_()))
@@ -207,7 +207,9 @@ def _split_names(paths: Any) -> Any:
 
 
 def _latest_times(times: Any) -> Any:
-    """Return the latest possible modification times (see `FileStatus.latest_modification_time`).
+    """Return the latest possible modification times of files.
+
+    A listed time without milliseconds may be truncated, so 999 ms are added to it.
 
     Args:
         times: listed modification times in milliseconds since the epoch.

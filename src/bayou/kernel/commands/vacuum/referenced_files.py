@@ -96,7 +96,7 @@ class ReferencedFiles:
         return either
 
     def boundaries(self, parts: int) -> list[str]:
-        """Return ascending paths that split the files into up to `parts` parts of similar size."""
+        """Return ascending paths that split the files into up to `parts` groups of similar size."""
         paths = sorted(set(self._sample))
         indices = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
         return [paths[index] for index in indices]

@@ -47,9 +47,12 @@ class TableFolder:
         return self._relative(data_file_path(self._table, uri))
 
     def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
-        """Return the relative path of a deletion vector file, like `relative_path`.
+        """Return a deletion vector file's path relative to the table, as `relative_path` does.
 
         The result is None for an inline vector, and for a file outside the table.
+
+        Args:
+            storage_type, path_or_inline: fields of the deletion vector descriptor in the log.
         """
         descriptor = DeletionVectorDescriptor(
             storage_type=storage_type,
@@ -61,7 +64,7 @@ class TableFolder:
         return None if path is None else self._relative(path)
 
     def real_paths(self, paths: Any) -> list[str]:
-        """Return the real paths of those relative paths that contain a symbolic link."""
+        """Return the real paths for the relative paths in `paths` that contain a symbolic link."""
         if "://" in self._table:  # object stores have no links
             return []
         folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()

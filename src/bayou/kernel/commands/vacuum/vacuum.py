@@ -48,9 +48,9 @@ _NUM_THREADS = 8
 _MAX_END_TRIES = 5
 
 DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]], VacuumLease], None]
-"""Function that deletes batches of files by path; missing files aren't an error.
+"""Function that deletes files; its first argument is a list of batches of paths.
 
-The function deletes each batch with `VacuumLease.delete_files`.
+The function deletes each batch with `VacuumLease.delete_files`. Missing files aren't an error.
 """
 
 

@@ -69,6 +69,9 @@ def _replace_where_metrics(
 
     Output rows are the written rows, the copied rows, and the live rows of files with a new
     deletion vector. If there are no output rows, no row counts are reported.
+
+    Args:
+        rows: number of written rows; None if unknown.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     rewritten = [*changes.added, *changes.with_deletion_vectors]

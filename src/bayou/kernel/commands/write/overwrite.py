@@ -24,8 +24,8 @@ def writes_change_data(
 ) -> bool:
     """Whether a `replaceWhere` commit writes change data files for the removed and the new rows.
 
-    If False, readers derive the change data feed from the added and removed files. This is correct
-    if the commit only adds files, removes whole files, or writes deletion vectors.
+    If False, readers derive the change data feed from the added and removed files. Their result is
+    correct if the commit only adds files, removes whole files, or writes deletion vectors.
     """
     return _removal(engine, transaction, table, write).task.records_changes
 

@@ -101,7 +101,7 @@ def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequ
 def non_decreasing_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the `Function.monotonicity` of `floor` and `ceil`.
+    """`Function.monotonicity` of `floor` and `ceil`.
 
     The result is None for floats, because `floor` and `ceil` convert NaN, the greatest float, to 0.
     """
@@ -109,7 +109,7 @@ def non_decreasing_unless_float(
 
 
 def non_increasing(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
-    """Return the `Function.monotonicity` of negation.
+    """`Function.monotonicity` of negation.
 
     The result is None for floats, because the negation of NaN, the greatest float, is also NaN.
     """

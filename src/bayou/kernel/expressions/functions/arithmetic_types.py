@@ -261,7 +261,12 @@ def _rounded(values: Datum, result: Any) -> Datum:
 
 
 def round_to_type(sign: str, number: Decimal, result: Any) -> Decimal:
-    """Round a number to the result type; raise an `EvaluationError` if it is out of range."""
+    """Round a number to the result type; raise an `EvaluationError` if it is out of range.
+
+    Args:
+        sign: the operator that computed the number, for error messages.
+        result: the Arrow decimal type of the result.
+    """
     rounded = number.quantize(Decimal(1).scaleb(-result.scale), context=CONTEXT)
     if rounded and rounded.adjusted() >= result.precision - result.scale:
         raise overflow(sign, result)

@@ -32,7 +32,7 @@ DAY = 86_400_000_000
 
 
 def without_zone(values: Datum) -> Datum:
-    """Convert UTC timestamps to timestamps without a time zone."""
+    """Convert timestamps in UTC to `timestamp[us]`, Arrow's type without a time zone."""
     return pc.cast(values, pa.timestamp("us"))
 
 

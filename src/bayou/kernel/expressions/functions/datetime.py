@@ -167,7 +167,7 @@ def _rises_and_falls(constants: Sequence[Any], _types: Sequence[DataType]) -> Se
 def _interval_directions(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the `Function.monotonicity` of a date or timestamp plus an interval.
+    """`Function.monotonicity` of a date or timestamp plus an interval.
 
     The result is None for timestamps plus months, because the order can change. January 30 at 9:00
     plus 1 month is February 28 at 9:00. January 31 at 8:00 plus 1 month is earlier: February 28 at

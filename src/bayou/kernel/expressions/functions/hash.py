@@ -80,6 +80,9 @@ def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
     """Return a function that computes one hash for each row, from the row's values.
 
     The hash of a value is the seed for the next non-null value in the row.
+
+    Args:
+        unsigned: the unsigned Arrow type of the hashes and seeds.
     """
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:

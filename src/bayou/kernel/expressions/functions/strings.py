@@ -266,7 +266,7 @@ def _size(value: str | bytes) -> int:
 def _prefix_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the `Function.monotonicity` of `substring`.
+    """`Function.monotonicity` of `substring`.
 
     A prefix of constant length never decreases as the string increases in sort order. For all other
     substrings, the result is None.

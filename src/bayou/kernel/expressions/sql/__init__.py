@@ -1,4 +1,4 @@
 """Parsing of SQL expressions in Spark's dialect, with sqlglot.
 
-Start at `parser`. `syntax_tree` calls sqlglot, `translation` converts its tree.
+Start at `parser`. `syntax_tree` calls sqlglot, and `translation` converts sqlglot's syntax tree.
 """

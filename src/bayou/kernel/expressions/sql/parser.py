@@ -11,7 +11,7 @@ from bayou.kernel.expressions.model import Expression, Predicate
 def parse_predicate(sql: str) -> Predicate:
     """Parse a condition such as `day = DATE'2024-01-05' AND (id > 10 OR name IS NULL)`.
 
-    String escapes follow Spark SQL. A timestamp without a time zone is in UTC.
+    String escapes follow Spark SQL. Timestamp constants without a time zone are in UTC.
 
     Raises:
         PredicateError: the SQL is invalid or has an unsupported part, which the message names.
