@@ -137,8 +137,8 @@ class Protocol(_Wire, frozen=True, kw_only=True):
 class Transaction(_Wire, frozen=True, kw_only=True):
     """The `txn` action: the last version that an application committed (Transaction Identifiers).
 
-    The application chooses `version`, such as the id of a batch. `last_updated` is in ms since the
-    epoch.
+    The application chooses `version`, such as the id of a micro-batch. `last_updated` is in ms
+    since the epoch.
     """
 
     app_id: str
@@ -400,7 +400,7 @@ def commit_info(
 
 
 def operation_parameters_in_log(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return operation parameters as in the log, where lists and mappings are JSON strings."""
+    """Return operation parameters as in the log: lists and mappings are encoded as JSON text."""
     return {
         key: value
         if value is None or isinstance(value, str | int | float)

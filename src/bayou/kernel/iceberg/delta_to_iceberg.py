@@ -6,14 +6,14 @@ commits only update the metadata file.
 
 In these cases, all files of the version are converted as one snapshot instead:
 
-- The folder has no Iceberg metadata of this table in the required Iceberg format version.
+- The table's folder has no Iceberg metadata of this table in the required Iceberg format version.
 - A later commit is no longer in the log, or the last converted version can't be loaded.
 - A later commit disables the conversion to Iceberg.
 - There are more than `_MAX_COMMITS` later commits.
 - A later commit removes a file that the Iceberg metadata doesn't have.
 - A partition spec refers to a column that is no longer in the schema, for example because the
   table was overwritten with another schema. The earlier snapshots are then removed.
-- The caller passes `full=True`.
+- The caller of `convert` passes `full=True`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def convert(
 
 
 class _Run:
-    """Converts one version, in one or more attempts.
+    """Converts one version of a Delta table, in one or more attempts.
 
     An attempt fails if a concurrent conversion publishes its metadata first.
     """
@@ -218,7 +218,10 @@ class _Run:
         return converted_version(metadata)
 
     def _incremental(self, snapshots: SnapshotWriter, previous: Json, base: int) -> Json | None:
-        """Convert the commits after `base`; return None if the whole table must be converted."""
+        """Apply the commits after version `base` to the Iceberg metadata `previous`.
+
+        Returns the new metadata; None if the whole table must be converted.
+        """
         if self._state.version - base > _MAX_COMMITS:
             return None
         commits = self._commits(base + 1)
@@ -254,7 +257,11 @@ class _Run:
         return metadata
 
     def _full(self, snapshots: SnapshotWriter, previous: Json | None) -> Json:
-        """Convert all files of the version as one snapshot."""
+        """Convert all files of the version as one snapshot, which is added to `previous`.
+
+        Args:
+            previous: the newest Iceberg metadata; None to start with new metadata.
+        """
         table = self._table(self._state.metadata)
         metadata = (
             new_table(table, location(self._state.path), self._writer.format_version)
@@ -392,8 +399,8 @@ class _Run:
 def _all_enabled(commits: list[CommitActions]) -> bool:
     """Whether conversion to Iceberg stays enabled in all commits.
 
-    While conversion is disabled, the table may have deletion vectors or types that can't be
-    converted to Iceberg.
+    Otherwise, the commits can't be converted one by one: while conversion is disabled, commits may
+    add deletion vectors or types that Iceberg doesn't support.
     """
     metadata = (a for commit in commits for a in commit.actions if isinstance(a, Metadata))
     return all(is_enabled(each.configuration) for each in metadata)

@@ -98,7 +98,7 @@ def to_iceberg_schema(table: str, schema: StructType, format_version: int) -> Js
 def to_partition_fields(
     table: str, schema: StructType, partition_columns: Sequence[str]
 ) -> list[Json]:
-    """Return the fields of the partition spec: one identity transform for each column."""
+    """Return the fields of the partition spec: an identity transform of each partition column."""
     fields = []
     for number, name in enumerate(partition_columns):
         field = schema.get(name)

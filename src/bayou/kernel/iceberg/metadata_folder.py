@@ -66,7 +66,7 @@ class MetadataFolder:
         return f"{self.path}/snap-{snapshot_id}-1-{uuid.uuid4()}.avro"
 
     def new_puffin_file(self) -> str:
-        """Return the path of a new file of deletion vectors."""
+        """Return the path of a new Puffin file, which contains deletion vectors."""
         return f"{self.path}/{uuid.uuid4()}-deletes.puffin"
 
     def metadata_file(self, number: int) -> str:
@@ -223,7 +223,7 @@ class MetadataFolder:
         return paths
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a manifest, a manifest list or a file of deletion vectors."""
+        """Write a manifest, a manifest list or a Puffin file."""
         self._engine.files.mkdirs(self.path)
         self._engine.files.put(path, data)
 

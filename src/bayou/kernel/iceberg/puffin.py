@@ -1,6 +1,7 @@
 """Deletion vectors as blobs of Puffin files (Iceberg's Puffin spec, `deletion-vector-v1`).
 
-A blob has the same bytes as a deletion vector in a file of Delta: size, vector and checksum.
+A blob has the same bytes as a deletion vector in a Delta deletion vector file: size, vector and
+checksum.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ _ROW_POSITION_FIELD_ID = 2147483645
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """A deletion vector for a Puffin file: the data file's location, and the deleted rows.
+    """A deletion vector to write to a Puffin file.
 
     Attributes:
+        referenced_data_file: location of the data file whose rows are deleted.
         deleted: row indexes of the deleted rows.
     """
 
@@ -32,7 +34,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobPosition:
-    """Offset and length of a blob in its file."""
+    """Offset and length of a blob in its Puffin file."""
 
     offset: int
     length: int

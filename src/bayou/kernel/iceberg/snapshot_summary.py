@@ -47,10 +47,10 @@ class SnapshotTotals:
 
 
 def operation_of(totals: SnapshotTotals, *, changes_data: bool) -> str:
-    """Return the operation: `append`, `delete`, `overwrite` or `replace`.
+    """Return the snapshot's operation: `append`, `delete`, `overwrite` or `replace`.
 
     Args:
-        changes_data: whether an action of the commit has `dataChange` true.
+        changes_data: whether an action of the Delta commit has `dataChange` true.
     """
     if not changes_data:
         return "replace"

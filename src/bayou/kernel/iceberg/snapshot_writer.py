@@ -127,7 +127,9 @@ class SnapshotWriter:
         converter: DataFileConverter,
         changes: FileChanges,
     ) -> Json:
-        """Add a snapshot that contains exactly `files`, and no files of the previous snapshot.
+        """Return `metadata` with a new snapshot that contains only `files`.
+
+        If there are no files and no previous snapshot, `metadata` is returned unchanged.
 
         Args:
             changes: version and timestamp of the snapshot; the actions in this object are ignored.
@@ -146,9 +148,9 @@ class SnapshotWriter:
         return self._finish(metadata, manifests, new=new, changes=changes, summary=summary)
 
     def apply(self, metadata: Json, converter: DataFileConverter, changes: FileChanges) -> Json:
-        """Add a snapshot with the changes of a commit.
+        """Return `metadata` with a new snapshot, which has the file changes of a commit.
 
-        Return `metadata` unchanged if the commit changes no file.
+        If the commit changes no file, `metadata` is returned unchanged.
 
         Raises:
             DivergedError: a removed file isn't in the previous snapshot.
@@ -294,7 +296,7 @@ class SnapshotWriter:
         totals: SnapshotTotals,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> tuple[list[ManifestFile], set[str]]:
-        """Remove the files `removed` from manifests.
+        """Remove data files, or their deletion vectors, from manifests.
 
         Args:
             removed: locations of data files.
@@ -303,8 +305,8 @@ class SnapshotWriter:
             partitions: partitions of the data files; None if unknown.
 
         Returns:
-            The manifests after the removal in the same order, and the locations of the files that
-            were removed.
+            The manifests after the removal in the same order, and the locations of the data files
+            that were found.
         """
         replaced: dict[str, ManifestFile] = {}
         found: set[str] = set()
@@ -394,7 +396,7 @@ class SnapshotWriter:
         new: NewSnapshot,
         totals: SnapshotTotals,
     ) -> Iterator[ManifestFile]:
-        """Write the deletion vectors of `adds` to Puffin files; yield manifests of the vectors."""
+        """Write the deletion vectors of `adds` to Puffin files; yield manifests that list them."""
         remaining = ((add, add.deletion_vector) for add in adds if add.deletion_vector is not None)
         while chunk := list(islice(remaining, _DELETION_VECTORS_PER_FILE)):
             files = self._puffin_file(chunk, converter)

@@ -64,7 +64,7 @@ class DeltaTable:
 
 
 def new_table(table: DeltaTable, location: str, format_version: int) -> Json:
-    """Return the metadata of a table without snapshots."""
+    """Return the Iceberg metadata of a new table, which has no snapshots yet."""
     metadata: Json = {
         "format-version": format_version,
         "table-uuid": table.uuid,
@@ -295,9 +295,9 @@ def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
 
     A spec with the same source columns is reused. If there is none, a new spec is added.
 
-    In all specs, each partition field is renamed to the current name of its source column. If a
-    source column was renamed, a new column may have its old name, and Iceberg doesn't allow a
-    partition field with the name of another column.
+    In all specs, each partition field is renamed to the current name of its source column. After a
+    source column was renamed, a new column may have the old name, and Iceberg doesn't allow a
+    partition field that has the name of another column.
     """
     sources = [field["source-id"] for field in fields]
     specs = _with_current_names(metadata)
@@ -361,8 +361,8 @@ def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
 def retention_property(metadata: Json, retention_ms: int) -> Json:
     """Set the Iceberg property for the maximum age of snapshots to `retention_ms`.
 
-    Iceberg expires older snapshots. `metadata` is returned unchanged if it already has this
-    property, or if Iceberg's default isn't longer than `retention_ms`.
+    `metadata` is returned unchanged if it already has this property, or if Iceberg's default
+    maximum age isn't longer than `retention_ms`.
     """
     if retention_ms >= _DEFAULT_SNAPSHOT_AGE_MS or _SNAPSHOT_AGE in metadata["properties"]:
         return metadata

@@ -248,7 +248,10 @@ def reconcile(
 
 
 def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
-    """Return a mask of the actions that `reconcile` selects; None if it selects all actions."""
+    """For each log-replay key, select the actions of the newest commit that contains the key.
+
+    Returns a mask of the selected actions; None if all actions are selected.
+    """
     if len(keys) <= _FEW_KEYS and len(set(keys.to_pylist())) == len(keys):
         return None
     encoded: Any = keys.dictionary_encode()
@@ -289,6 +292,9 @@ def _concat(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
 
 @cache
 def _no_actions(kind: pa.StructType) -> ActionColumns:
-    """Return columns without actions. Cached: creating them takes longer than a short replay."""
+    """Return `ActionColumns` without actions.
+
+    The result is cached, because creating these columns takes longer than a short replay.
+    """
     files: Any = to_array([], kind)
     return ActionColumns(to_array([], pa.int32()), to_array([], pa.string()), files)

@@ -101,7 +101,7 @@ def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> i
     """Return the first version in the log that was committed at or after `timestamp`.
 
     Raises:
-        VersionNotFoundError: the time is after the last commit.
+        VersionNotFoundError: `timestamp` is after the last commit.
     """
     commits, checkpoints = _list_log(engine, latest)
     match = _last_at_or_before(engine, latest, commits, timestamp - 1)

@@ -1,6 +1,6 @@
 """The log-replay keys of file actions (path and deletion vector id), as Arrow columns.
 
-If a checkpoint and a newer commit have actions with the same key, a scan drops the file of the
+If a checkpoint and a newer commit have actions with the same key, a scan ignores the action in the
 checkpoint.
 """
 

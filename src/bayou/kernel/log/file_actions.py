@@ -1,8 +1,8 @@
 """All file actions of a version as columns, for connectors that reconcile actions with a shuffle.
 
-A connector such as Spark groups the rows by `key`, sorts each group by `version` and `dataChange`
-in descending order, and takes the first row of each group. If this row has an `add`, the `add` is a
-live file (PROTOCOL.md, Action Reconciliation).
+Each row has one file action. A connector such as Spark groups the rows by `key`, sorts each group
+by `version` and `dataChange` in descending order, and takes the first row of each group. If this
+row has an `add`, the `add` is a live file (PROTOCOL.md, Action Reconciliation).
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ def refresh_state(engine: Engine, state: TableState) -> TableState:
 
 
 def _extend_segment(engine: Engine, segment: LogSegment) -> LogSegment | None:
-    """Return a segment with the newer commits; None if the whole state must be loaded again."""
+    """Return `segment` with the newer commits added to it.
+
+    The result is None if the whole state must be loaded again.
+    """
     listing = LogListing(None, (), {})
     start = f"{log_path(segment.table)}/{list_prefix(segment.version)}"
     try:

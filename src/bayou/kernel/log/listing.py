@@ -59,8 +59,8 @@ class ListedChecksum(NamedTuple):
     """A version checksum in the log.
 
     Attributes:
-        commit: the commit file of the checksum's version; None if log cleanup deleted it. This is
-            possible only if the newest checkpoint has the same version.
+        commit: the commit file of the checksum's version; None if log cleanup deleted it. Log
+            cleanup may have deleted it only if the newest checkpoint has the checksum's version.
     """
 
     version: int

@@ -86,8 +86,8 @@ class LogSlice:
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
     """Split the live files that aren't in the checkpoint's Parquet files into slices.
 
-    If `max_slices` is None, there is one slice. Otherwise, each slice has `_TAIL_ROWS` files,
-    except the last slice.
+    If `max_slices` is None, there is one slice. Otherwise, each slice except the last has
+    `_TAIL_ROWS` files, and the value of `max_slices` is ignored.
     """
     if len(adds) == 0:
         return []

@@ -443,8 +443,8 @@ def _in_commit_timestamp(
     """Return the in-commit timestamp of a version; None if the version has none.
 
     Usually, the timestamp is in the `commitInfo` that replay has read. If the table has a
-    checkpoint of this version, no commit is replayed. In this case, the timestamp is taken from the
-    version checksum. If the checksum has no timestamp, the commit is read.
+    checkpoint of this version, no commit is replayed. In this case, the result is the timestamp in
+    the version checksum, `in_checksum`. If the checksum has no timestamp, the commit is read.
     """
     info = replay.commit_info
     if info is None and not segment.commits:

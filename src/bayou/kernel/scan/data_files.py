@@ -101,7 +101,10 @@ def concat_data_files(
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """Return a string for each file that identifies its deletion vector; null without a vector."""
+    """Return a string for each file that identifies the file's deletion vector.
+
+    The string is null if the file has no deletion vector.
+    """
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
     key = pc.binary_join_element_wise(

@@ -115,7 +115,7 @@ class ScanBuilder:
         return builder
 
     def with_time_zone(self, name: str) -> ScanBuilder:
-        """Set the time zone for timestamps in partition values that have no time zone; default UTC.
+        """Set the time zone for `timestamp` partition values whose strings have none; default UTC.
 
         Raises:
             ArgumentError: the time zone doesn't exist.
@@ -267,8 +267,8 @@ class Scan:
     def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
         """Split the log into slices that processes can replay independently of each other.
 
-        The first slices contain the files that the commits after the checkpoint added. The other
-        slices are parts of the checkpoint.
+        The first slices contain the live files that aren't in the checkpoint's Parquet files. The
+        other slices contain row groups of the checkpoint's Parquet files.
 
         Args:
             max_slices: approximate maximum number of slices of the checkpoint. If None, each

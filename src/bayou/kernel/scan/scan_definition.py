@@ -105,7 +105,7 @@ class ScanDefinition:
         read_schema: the columns to read, without metadata columns.
         statistics: whether scan files always include their statistics. If False, they include
             statistics only if the predicate needs them.
-        time_zone: time zone for timestamps in partition values that have no time zone.
+        time_zone: time zone for `timestamp` partition values whose strings have no time zone.
         dictionary_columns: logical names of string columns to return as dictionary arrays.
     """
 

@@ -100,7 +100,7 @@ class ScanState:
         predicate: predicate on logical names, with which the engine can skip row groups.
         column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
-        time_zone: time zone for timestamps in partition values that have no time zone.
+        time_zone: time zone for `timestamp` partition values whose strings have no time zone.
         dictionary_columns: logical names of string columns to return as dictionary arrays. Columns
             with few different values are read faster in this form.
 

@@ -68,7 +68,10 @@ class ChangeScanBuilder:
         return builder
 
     def with_time_zone(self, time_zone: str) -> ChangeScanBuilder:
-        """Set the time zone for timestamps in partition values without a time zone; default UTC."""
+        """Set the time zone for `timestamp` partition values whose strings have none.
+
+        The default is UTC.
+        """
         builder = copy.copy(self)
         builder._time_zone = time_zone
         return builder

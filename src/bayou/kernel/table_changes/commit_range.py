@@ -149,7 +149,8 @@ class CommitRange:
         query_start_boundary: the requested start.
         query_end_boundary: the requested end; None for the latest version.
         files: the commit files, ascending.
-        file_times: time of each file in ms since the epoch; see `monotonic_times`.
+        file_times: timestamp of each commit in ms since the epoch, computed from the modification
+            times of the commit files; see `monotonic_times`.
 
     Examples:
         >>> commits = table.commit_range_builder(CommitBoundary.at_version(0)).build(engine)

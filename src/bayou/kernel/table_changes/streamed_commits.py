@@ -178,7 +178,7 @@ def commits_from(
 def listed_commits(
     engine: Engine, table: str, start: int, *, catalog: Catalog | None = None
 ) -> list[tuple[int, FileStatus]]:
-    """Call `list_commits`, and call it again if a commit seems to be missing.
+    """Return the result of `list_commits`; list the commits again if one seems to be missing.
 
     A listing that isn't atomic may contain a new commit but not the previous commit.
     """

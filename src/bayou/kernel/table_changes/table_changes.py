@@ -86,7 +86,7 @@ class TableChanges:
 
     @property
     def schema(self) -> StructType:
-        """The table's columns, without the columns that the feed adds (`_change_type`, ...)."""
+        """The table's columns, without change data feed columns (`_change_type`, ...)."""
         return self.read_state.schema
 
     def scan_builder(self) -> ChangeScanBuilder:
@@ -115,9 +115,10 @@ def load_table_changes(
         VersionNotFoundError: the first version doesn't exist yet, or log cleanup has deleted its
             log files. A timestamp after the last commit raises this error too.
         ArgumentError: the range ends before it starts.
-        ChangeDataFeedError: the feed is disabled at a version of the range, or the range contains
-            an incompatible schema change; the message names the version.
-        SchemaError: a column of the table has a name that the feed reserves (`_change_type`, ...).
+        ChangeDataFeedError: the change data feed is disabled at a version of the range, or the
+            range contains an incompatible schema change; the message names the version.
+        SchemaError: a column of the table has a name that the change data feed reserves
+            (`_change_type`, ...).
         UnsupportedFeatureError: a commit sets a protocol that isn't supported.
     """
     latest = load_table_state(engine, table, catalog=catalog)
@@ -201,7 +202,7 @@ def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
 def _check_commits(
     engine: Engine, commits: CommitRange, first: TableState
 ) -> tuple[CommitRange, list[tuple[int, Metadata]], bool]:
-    """Check that the feed is enabled in all versions of a range, and cache the contents of commits.
+    """Check that the change data feed is enabled in all versions of a range, and cache commits.
 
     Returns:
         Three values:

@@ -79,7 +79,11 @@ def universal_formats(configuration: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def has_nested_field_ids(configuration: Mapping[str, str]) -> bool:
-    """Whether elements of arrays, and keys and values of maps, have field ids."""
+    """Whether array elements, map keys and map values have field ids in a table's data files.
+
+    Args:
+        configuration: the table properties.
+    """
     return (iceberg_compat_version(configuration) or 0) >= 2
 
 
@@ -102,11 +106,11 @@ def with_required_properties(
     *,
     replaces: bool = False,
 ) -> dict[str, str]:
-    """Return `after` with the properties that the enabled compatibility version requires.
+    """Return `after` with the properties that Iceberg compatibility requires.
 
-    Column mapping is enabled only in new and replaced tables. Row tracking, which version 3
-    requires, is enabled in all tables. If Iceberg compatibility is being disabled, `iceberg` is
-    removed from `delta.universalFormat.enabledFormats`.
+    Column mapping is enabled only in new and replaced tables. Row tracking, which version 3 of
+    Iceberg compatibility requires, is enabled in all tables. If Iceberg compatibility is being
+    disabled, `iceberg` is removed from `delta.universalFormat.enabledFormats`.
 
     Args:
         before: the table's properties before the change; None for a new table.
@@ -114,8 +118,8 @@ def with_required_properties(
         replaces: whether the table is replaced.
 
     Raises:
-        IcebergCompatError: a required property has a value that the version doesn't allow, or can't
-            be set automatically.
+        IcebergCompatError: a required property has another value in `after`, or can't be set
+            automatically.
     """
     version = iceberg_compat_version(after)
     result = dict(after)
@@ -187,8 +191,8 @@ def check_add(table: str, version: int, add: AddFile, num_records: int | None) -
         num_records: `numRecords` in the file's statistics.
 
     Raises:
-        IcebergCompatError: the file has no `numRecords`, or the version doesn't allow the file's
-            deletion vector.
+        IcebergCompatError: the file has no `numRecords`, or it has a deletion vector and `version`
+            is below 3.
     """
     if num_records is None:
         raise IcebergCompatError(
@@ -203,7 +207,10 @@ def check_add(table: str, version: int, add: AddFile, num_records: int | None) -
 
 
 def deletion_vectors_not_purged(table: str, version: int, path: str) -> IcebergCompatError:
-    """Return the error for a file with a deletion vector, which versions 1 and 2 don't allow."""
+    """Return the error for a file with a deletion vector.
+
+    Versions 1 and 2 of Iceberg compatibility don't allow deletion vectors.
+    """
     return _error(
         table,
         version,

@@ -144,8 +144,8 @@ def check_universal_format(
 ) -> None:
     """Check that Bayou can write the metadata of all formats that the table requires.
 
-    These are the formats in `delta.universalFormat.enabledFormats`. Bayou writes Iceberg metadata
-    after the commit. VACUUM is always allowed, because it changes no rows.
+    These are the formats in `delta.universalFormat.enabledFormats`. Bayou writes only Iceberg
+    metadata. VACUUM is allowed with all formats: it changes no rows, so no metadata is needed.
     """
     key = properties.UNIVERSAL_FORMATS.key
     enabled = properties.UNIVERSAL_FORMATS.read(configuration)

@@ -18,7 +18,7 @@ class BackgroundHooks:
     newer hook replaces a pending hook with the same key.
 
     At its end, the `with` block waits at most 30 seconds for pending hooks. Hooks that are still
-    pending after 30 seconds don't run. The hooks of the table's next commit do their work.
+    pending after 30 seconds don't run. The next commit of the table runs hooks that do their work.
     """
 
     _open: list[BackgroundHooks] = []  # noqa: RUF012 - the open instances of the process

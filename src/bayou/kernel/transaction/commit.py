@@ -5,8 +5,8 @@ commit of this writer is checked for conflicts, and the following version is tri
 a put is unknown, the `txnId` in the commit file shows which writer created the file.
 
 If a write fails, `discard_unless_committed` deletes its data files, unless the log may reference
-them. To know this, each commit is recorded as possible before it is sent to the storage. The record
-is removed when it is known that another commit has the same version.
+them. Therefore, each commit is recorded as possible before it is sent to the storage. The record is
+removed when it is known that another commit has the same version.
 """
 
 from __future__ import annotations
@@ -125,10 +125,11 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""Number of seconds since the read of the table after which a commit needs `_check_gap`.
+"""Number of seconds that may pass between the read of the table and the commit without a check.
 
-After this time, log cleanup may have deleted commits, because the retention is short or a clock
-is ahead. The table may also have been recreated, or its log replaced by an older copy.
+If more time has passed, `_check_gap` looks for changes of the log. Log cleanup may have deleted
+commits, because the retention is short or a clock is ahead. The table may also have been recreated,
+or its log replaced by an older copy.
 """
 
 

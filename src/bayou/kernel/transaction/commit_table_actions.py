@@ -186,10 +186,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether in-commit timestamps were disabled in the existing table before this commit.
+        """Whether the table exists and had in-commit timestamps disabled before this commit.
 
-        If this commit has an in-commit timestamp, it then enables in-commit timestamps. Its
-        metadata must contain its version and timestamp. For a new table, the result is False.
+        If this is True and the commit has an in-commit timestamp, the commit enables in-commit
+        timestamps. In this case, the metadata must contain the commit's version and timestamp.
         """
         return (
             self.read_state is not None

@@ -79,8 +79,8 @@ class WriteSet:
 
     Attributes:
         protocol, metadata: whether the transaction changes the protocol or the metadata.
-        isolation_level: isolation level of the commit. It determines in which cases files that a
-            winning commit adds cause a conflict.
+        isolation_level: isolation level of the commit. It determines whether a winning commit that
+            adds files causes a conflict.
         read_protocol, read_metadata: protocol and metadata of the version that the transaction
             read; None for a new table.
         operation: operation of the transaction; None if unknown.
@@ -99,7 +99,11 @@ class WriteSet:
 def check_winner(
     table: str, winner: CommitActions, reads: ReadSet, writes: WriteSet, attempts: int
 ) -> None:
-    """Raise a `CommitConflictError` if a commit can't be rebased onto a winning commit."""
+    """Raise a `CommitConflictError` if a commit can't be rebased onto a winning commit.
+
+    Args:
+        attempts: number of attempts so far, for the error message.
+    """
     conflict = _find_conflict(table, _group(winner), reads, writes)
     if conflict is None:
         return

@@ -24,7 +24,8 @@ def checked_actions(
     """Return the actions unchanged; each added file is checked when the iteration reaches it.
 
     Raises:
-        IcebergCompatError: during the iteration, if a file violates a rule of the enabled version.
+        IcebergCompatError: during the iteration, if a file violates a rule of the Iceberg
+            compatibility version that `configuration` enables.
     """
     version = iceberg_compat_version(configuration)
     return actions if version is None else _checked(table, version, actions)
@@ -46,9 +47,9 @@ def check_purged(
 ) -> None:
     """If a commit enables Iceberg compatibility, check that no live file has a deletion vector.
 
-    Only versions 1 and 2 are checked, because version 3 allows deletion vectors. A RESTORE isn't
-    checked. REORG TABLE ... APPLY (UPGRADE UNIFORM ...) isn't checked either, because it rewrites
-    files with deletion vectors in later commits.
+    Only versions 1 and 2 of Iceberg compatibility are checked, because version 3 allows deletion
+    vectors. A RESTORE isn't checked. REORG TABLE ... APPLY (UPGRADE UNIFORM ...) isn't checked
+    either, because it rewrites files with deletion vectors in later commits.
 
     Args:
         state: the table before the commit; None for a new table.

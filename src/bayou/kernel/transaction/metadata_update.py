@@ -237,10 +237,14 @@ def _replace_schema(
 ) -> StructType:
     """Check the new schema, and return the schema that the table gets.
 
-    - If the new schema equals the table's schema, the table's schema is returned.
+    - If the new schema equals the table's schema without column mapping metadata, the table's
+      schema is returned.
     - If the new schema has its own column mapping metadata, the new schema is returned unchanged.
     - In all other cases, the new schema is returned with column mapping metadata of the table's
       schema. A field gets the metadata of the table's field with the same path and type.
+
+    Args:
+        mapped: whether column mapping is enabled, so that names may contain any character.
     """
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     if without_mapping(state.schema) == schema:

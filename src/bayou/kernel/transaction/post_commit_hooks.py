@@ -45,8 +45,8 @@ HookName: TypeAlias = Literal[
 class PostCommitHook:
     """Maintenance that is due after a commit. The commit is valid even if the hook never runs.
 
-    A hook may run later, or in another process. Hooks may run in any order. They take the least
-    time in the order of `due_hooks`.
+    A hook may run later, or in another process. Hooks may run in any order. The order in which
+    `due_hooks` returns the hooks is the fastest.
 
     Attributes:
         name: `checksum`, `iceberg_metadata`, `checkpoint`, `log_compaction`, `log_cleanup` or
@@ -113,6 +113,12 @@ def due_hooks(
     """Return the hooks to run after a commit.
 
     If a table property is invalid or the catalog fails, only the hook `checksum` is returned.
+
+    Args:
+        configuration: the table properties.
+        effect: changes of the commit, for the checksum.
+        compaction_interval: number of commits after which a log compaction file is written; None
+            if none are written.
     """
     checksum = PostCommitHook(name="checksum", table=table, version=version, effect=effect)
     try:

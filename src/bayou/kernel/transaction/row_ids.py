@@ -47,8 +47,8 @@ def with_row_ids(
     ids can be above `mark`, because dropping row tracking resets the high water mark. The new high
     water mark is at least the last row id of every file.
 
-    An `add` without `numRecords` is an error if it has no row ids yet, or if its first row id is
-    above `mark`.
+    The high water mark is computed from `numRecords` of files that get row ids, and of files whose
+    first row id is above `mark`. For these files, a missing `numRecords` is an error.
 
     Args:
         mark: high water mark before the commit, -1 if no row ids were assigned.

@@ -226,8 +226,8 @@ def widening_rule(configuration: Mapping[str, str], mode: AutomaticWidening) -> 
 def widened_type(current: DataType, incoming: DataType, rule: WideningRule) -> DataType:
     """Return the type that a column of type `current` gets when rows are written to it.
 
-    The result is `current`, with each part widened to its type in `incoming` if `rule` allows this
-    change. Struct fields that only `incoming` has aren't added.
+    The result is `current`, with each primitive type widened to the type in `incoming` if `rule`
+    allows this change. Struct fields that only `incoming` has aren't added.
 
     Args:
         incoming: type of the column in the written rows.

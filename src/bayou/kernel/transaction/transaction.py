@@ -222,7 +222,7 @@ class Transaction:
 
         Args:
             predicate: condition that all these rows satisfy. If None, the whole table was read.
-            time_zone: time zone for timestamps in partition values that contain no time zone.
+            time_zone: time zone for `timestamp` partition values whose strings have no time zone.
         """
         if predicate is None:
             self.record_read(None)
@@ -252,7 +252,7 @@ class Transaction:
 
         Args:
             filter: condition that matching rows satisfy. If None, all files are listed.
-            time_zone: time zone for timestamps in partition values that contain no time zone.
+            time_zone: time zone for `timestamp` partition values whose strings have no time zone.
         """
         self.record_read(filter)
         return self._list_files(engine, filter, time_zone)

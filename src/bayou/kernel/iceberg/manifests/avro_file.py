@@ -13,7 +13,7 @@ from dataclasses import dataclass
 CODEC_KEY = "avro.codec"
 SCHEMA_KEY = "avro.schema"
 DEFLATE = "deflate"
-"""The codec of the files that Bayou writes."""
+"""Avro codec of the manifests and manifest lists that Bayou writes."""
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
 _RAW_DEFLATE = -15
@@ -22,7 +22,7 @@ _SINGLE_BYTES = [bytes([byte]) for byte in range(0x80)]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of `count` records, compressed with the file's codec."""
+    """A block of `count` records of an Avro file, compressed with the file's codec."""
 
     count: int
     data: bytes
@@ -30,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class AvroFile:
-    """The metadata and the blocks of a file."""
+    """The metadata and the blocks of an Avro file."""
 
     metadata: Mapping[str, bytes]
     blocks: Sequence[Block]
@@ -57,7 +57,7 @@ class AvroFile:
 
 
 def read_avro_file(data: bytes) -> AvroFile:
-    """Parse the metadata and the blocks of a file, but don't decode the records in the blocks.
+    """Parse the metadata and the blocks of an Avro file, but don't decode the records.
 
     Raises:
         ValueError, IndexError: `data` isn't an Avro file, or is truncated.
@@ -68,9 +68,9 @@ def read_avro_file(data: bytes) -> AvroFile:
 
 
 def read_metadata(data: bytes, key: str) -> dict[str, bytes]:
-    """Parse the metadata at the beginning of a file, up to the entry with the key `key`.
+    """Parse the metadata at the beginning of an Avro file, up to the metadata key `key`.
 
-    If there is no entry with this key, all metadata is parsed.
+    If the metadata doesn't have this key, all metadata is parsed.
 
     Raises:
         ValueError, IndexError: `data` isn't from an Avro file, or ends within the metadata.

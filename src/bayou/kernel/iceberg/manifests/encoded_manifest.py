@@ -34,7 +34,7 @@ _BYTES_PER_ENTRY = 16 / 3  # four bytes in Base64
 
 
 def location_hash(location: str) -> int:
-    """Return the hash of a file's location for the index."""
+    """Return the hash of a file's location that the index of a manifest contains."""
     return zlib.crc32(location.encode())
 
 
@@ -69,13 +69,13 @@ class EncodedEntries:
 
     @property
     def hashes(self) -> list[int]:
-        """Hashes of the locations, for the index."""
+        """Hash of each entry's file location, for the index of the manifest."""
         files = (entry.data_file for entry in self.entries)
         return [location_hash(file.referenced_data_file or file.file_path) for file in files]
 
     @property
     def lengths(self) -> list[int]:
-        """Lengths of the records, for the index."""
+        """Length of each encoded record in bytes, for the index of the manifest."""
         return [len(record) for record in self.records]
 
 

@@ -69,7 +69,11 @@ def _records(engine: Engine, table: str, location: str) -> Iterator[dict[str, An
 
 @contextmanager
 def reported(table: str, location: str = "") -> Iterator[None]:
-    """Context manager that raises a `UniversalFormatError` if a file can't be read."""
+    """Context manager that converts errors of reading Iceberg metadata to `UniversalFormatError`.
+
+    Args:
+        location: location of the file that the `with` block decodes, for the error message.
+    """
     try:
         yield
     except StorageError as error:

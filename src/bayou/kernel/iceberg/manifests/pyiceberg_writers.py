@@ -150,7 +150,7 @@ class EncodedRecordFile(AvroOutputFile):
             del self._pending[:_BLOCK_RECORDS]
 
     def copy_block(self, block: Block) -> None:
-        """Write a block of another file with the same schema and codec."""
+        """Copy a block from another file. Both files must have the same schema and codec."""
         self.flush()
         self.encoder.write_int(block.count)
         self.encoder.write_bytes(block.data)
@@ -214,7 +214,7 @@ class EncodedManifestWriter(ManifestWriterV2):
         """Add entries of an older manifest.
 
         The new manifest gets the partition bounds and the smallest sequence number of the older
-        manifest. They aren't computed again, so they also cover the entries that are now DELETED.
+        manifest. These values aren't computed again, so they also cover the DELETED entries.
         """
         for block in moved.existing:
             if isinstance(block, Block):
@@ -286,7 +286,7 @@ class ManifestWriterV3(EncodedManifestWriter):
 
     @property
     def version(self) -> int:
-        """Format version."""
+        """Iceberg format version of the manifest."""
         return 3
 
     @property
@@ -295,7 +295,7 @@ class ManifestWriterV3(EncodedManifestWriter):
         return {**super()._meta, "schema": json.dumps(self._table_schema), "content": content}
 
     def content(self) -> ManifestContent:
-        """Content of the manifest."""
+        """Return whether the manifest contains data files or deletion vectors."""
         return ManifestContent(self._content)
 
 

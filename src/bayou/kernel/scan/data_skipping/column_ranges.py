@@ -105,7 +105,7 @@ class _ConstantRange(Range):
 
 
 class _PartitionRange(Range):
-    """The range of an expression over partition columns, which has only one value in each file."""
+    """The range of an expression over partition columns; the expression has one value per file."""
 
     def __init__(self, data_type: DataType, values: Datum, known: Datum | None = None) -> None:
         super().__init__(data_type)
@@ -398,9 +398,10 @@ def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Group neighboring values; yield the smallest and the largest value of each group.
+    """Sort the values, and divide them into at most `MAX_POINTS` groups of neighboring values.
 
-    There are at most `MAX_POINTS` groups. If the values can't be sorted, each value is a group.
+    Yields the smallest and the largest value of each group. If the values can't be sorted, each
+    value is a group, and the number of groups isn't limited.
     """
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))

@@ -247,7 +247,8 @@ def _generated_column(
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
     """Whether the time zone affects the result in other ways than a shift of the source value.
 
-    `tolerance` covers only a shift of the source value. There are other effects in these cases:
+    `_GeneratedColumn.tolerance` covers only a shift of the source value. There are other effects in
+    these cases:
 
     - The source column is a TIMESTAMP, and an intermediate result is also a TIMESTAMP.
     - The source column isn't a TIMESTAMP, but the result or an intermediate result is.
