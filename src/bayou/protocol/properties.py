@@ -305,7 +305,7 @@ class TableProperties:
 
     @property
     def data_skipping_column_count(self) -> int:
-        """Number of leaf columns, from the first, for which writers collect stats; -1 for all."""
+        """Number of leading leaf columns for which writers collect statistics; -1 for all."""
         return SKIPPING_COLUMN_COUNT.read(self.configuration)
 
     @property
@@ -320,7 +320,7 @@ class TableProperties:
 
     @property
     def string_prefix_length(self) -> int:
-        """Maximum length of the bounds of string columns, in characters."""
+        """Number of characters to which statistics truncate the minimum and maximum of strings."""
         return STRING_PREFIX_LENGTH.read(self.configuration)
 
     @property

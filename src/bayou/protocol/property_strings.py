@@ -156,7 +156,8 @@ def set_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
 def byte_size(string: str) -> int | None:
     """Parse a number of bytes, such as `134217728` or `128mb`.
 
-    The return type includes None for properties whose default is None.
+    The result is never None. The return type includes None because a `TableProperty` has one type
+    for its parsed value and its default, and this default can be None.
     """
     match = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)i?b?\s*", string.lower())
     if match is None or int(match[1]) == 0:
@@ -167,7 +168,7 @@ def byte_size(string: str) -> int | None:
 def interval(string: str) -> int | None:
     """Parse an interval with `parse_interval`.
 
-    The return type includes None for properties whose default is None.
+    The result is never None; see `byte_size` for the return type.
     """
     return parse_interval(string)
 

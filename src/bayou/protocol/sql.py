@@ -127,7 +127,10 @@ def tokenize(sql: str) -> Iterator[Token]:
 
 
 def _comment_end(sql: str, start: int) -> int | None:
-    """Return the offset after a (nested) comment; None if the comment isn't closed."""
+    """Return the end offset of the comment at `start`; None if the comment isn't closed.
+
+    Comments can be nested.
+    """
     depth = 0
     for edge in _COMMENT_EDGE.finditer(sql, start):
         depth += 1 if edge[0] == "/*" else -1
@@ -258,7 +261,10 @@ def length_limits(field: StructField) -> tuple[LengthLimit, ...]:
 
 
 def has_char(field: StructField) -> bool:
-    """Whether a column is or contains a `char`; False if the column's type string is invalid."""
+    """Whether a column is or contains a `char`.
+
+    False if the SQL in `__CHAR_VARCHAR_TYPE_STRING` can't be parsed.
+    """
     with contextlib.suppress(SchemaJsonError):
         return any(limit.kind == "char" for limit in length_limits(field))
     return False

@@ -136,8 +136,9 @@ def with_type_changes(
     """Return the schema `after` with `delta.typeChanges` for the type changes since `before`.
 
     Args:
-        table_version: version of the commit. Only `typeWidening-preview` records this version; for
-            other tables, it is None.
+        table_version: version of the commit that changes the types. The table feature
+            `typeWidening-preview` records this version in `delta.typeChanges`. None for tables
+            without this feature.
     """
     fields: list[StructField] = []
     for field in after:
@@ -157,9 +158,15 @@ def with_type_changes(
 def _type_changes(
     before: DataType, after: DataType, path: tuple[str, ...], version: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the entries to add to `delta.typeChanges` of a field.
+    """Yield the entries to add to a field's `delta.typeChanges`.
 
     Changes within a struct are left out: the metadata of the struct's fields records them.
+
+    Args:
+        before: the old type of the field, or of the array element, map key or map value at `path`.
+        after: the new type.
+        path: steps (`element`, `key` or `value`) from the field's type to the type `before`.
+        version: the argument `table_version` of `with_type_changes`.
     """
     match before, after:
         case StructType(), StructType():

@@ -30,7 +30,7 @@ class VariantError(ValueError):
 
 
 NULL = b"\x00"
-"""The value null."""
+"""The encoded value null."""
 
 _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 _TRUE, _FALSE = 1, 2
@@ -63,7 +63,10 @@ _DECIMAL_WIDTHS = {type_id: width for _, type_id, width in _DECIMALS}
 
 
 def metadata(names: Iterable[str]) -> bytes:
-    """Encode the metadata of a variant: its field names. The id of a field name is its index."""
+    """Encode the metadata of a variant, which contains the field names of all of its objects.
+
+    The id of a field name is the name's index in `names`.
+    """
     encoded = [name.encode() for name in names]
     width = _width(max(len(encoded), sum(map(len, encoded))))
     ends = itertools.accumulate(map(len, encoded), initial=0)
@@ -72,7 +75,7 @@ def metadata(names: Iterable[str]) -> bytes:
 
 
 def field_ids(metadata: bytes) -> dict[str, int]:
-    """Decode the ids of a variant's field names from its metadata."""
+    """Return the id of each field name in a variant's metadata."""
     if not metadata or metadata[0] & 0x0F != 1:
         raise VariantError("the variant's metadata doesn't have version 1")
     width = (metadata[0] >> 6) + 1

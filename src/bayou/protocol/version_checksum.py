@@ -31,10 +31,10 @@ _SIZE_BINS: tuple[int, ...] = (
         )
     ),
 )
-"""Lower bound of each bin of a new file size histogram, in bytes, as in delta-spark."""
+"""Lower bounds of the bins of a new `FileSizeHistogram` in bytes, as in delta-spark."""
 
 _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2_147_483_647)
-"""Lower bounds of the bins of a new histogram of deleted rows per file, as in PROTOCOL.md."""
+"""Lower bounds of the bins of a new `DeletedRecordCountsHistogram`, as in PROTOCOL.md."""
 
 
 class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -112,7 +112,7 @@ class CatalogEntry:
     def write(self, spark: Any, name: str, path: str) -> None:
         """Create or update the session catalog's entry for a table.
 
-        If the catalog already has the table, its properties with other keys stay unchanged.
+        If the catalog already has the table, properties that aren't in `properties` stay unchanged.
 
         Args:
             name: the table's name, such as `database.table`. The caller has quoted parts that need
@@ -180,7 +180,10 @@ def _check_entry(table: CatalogTable, name: str, path: str) -> None:
 
 
 def _comparable(path: str) -> str:
-    """Normalize a location for comparisons: `s3a://` to `s3://`, `file:/a` and `a` to `/a`."""
+    """Normalize a location, so that equal results mean the same location.
+
+    `s3a://` becomes `s3://`. A local path becomes absolute and loses the scheme `file:`.
+    """
     scheme, separator, location = path.rstrip("/").partition(":")
     if separator and scheme == "file":
         return "/" + location.lstrip("/")
@@ -265,7 +268,10 @@ def _catalog(spark: Any, table: CatalogTable | ConnectCatalogTable) -> str:
 
 
 def why_unusable(spark: Any, name: str) -> str:
-    """Return the error message for a name for which `named_table` returns None."""
+    """Return the reason why a name can't be the name of a Delta table, for errors.
+
+    Called if `named_table` has returned None for the name.
+    """
     try:
         table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
         schema, catalog = table.database, _catalog(spark, table)

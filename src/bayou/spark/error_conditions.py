@@ -13,9 +13,10 @@ from bayou.errors import BayouError
 ExceptionKind: TypeAlias = Literal[
     "analysis", "argument", "arithmetic", "parse", "runtime", "unsupported"
 ]
-"""The kind of exception that delta-spark raises: a class of `pyspark.errors`.
+"""The kind of an exception of delta-spark.
 
-`runtime` stands for Java exceptions that have no class in PySpark.
+Each kind except `runtime` stands for a class of `pyspark.errors`, such as `AnalysisException`.
+`runtime` stands for all Java exceptions that have no class in PySpark.
 """
 
 DEFAULT_CONDITIONS: dict[type[BayouError], str] = {

@@ -87,7 +87,10 @@ def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
 
 
 def _error_class(name: str) -> object:
-    """Return the class in `bayou.errors` with this name, or with the suffix `Error` added to it."""
+    """Return the class in `bayou.errors` that is called `name`, or `name` followed by `Error`.
+
+    Returns None if there is no such class.
+    """
     return getattr(errors, name, None) or getattr(errors, f"{name}Error", None)
 
 

@@ -53,13 +53,13 @@ _ADDED_REDACTION = (
     rf"|(?<![\w.-])--?[\w.-]{{0,100}}{_CREDENTIAL}[\w.-]{{0,100}}\s"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
-"""Regular expression that matches secret options that Spark's default expression doesn't match.
+"""Addition to Spark's default regular expression for secret options.
 
-The expression keeps Spark from writing these options to plans and event logs. Spark redacts an
-option if the option's name or value matches. Therefore the expression contains no word that is
-common in paths. The word `credential` matches in names of options. In values, it matches only
-before another value, such as `--credential x`, `credential: x` and `'credential' = 'x'`. It doesn't
-match in class paths, Maven coordinates, and classes such as `AWSCredentialsProvider`.
+In plans and event logs, Spark redacts an option if the option's name or value matches. Many values
+are paths, so the expression contains no word that is common in paths. The word `credential` matches
+in names of options. In values, the word matches only before another value, such as
+`--credential x`, `credential: x` and `'credential' = 'x'`. The word doesn't match in class paths,
+Maven coordinates, and classes such as `AWSCredentialsProvider`.
 """
 _REDACTED_CONFS = (
     r"(?i)secret|password|token|access[.]?key" + _ADDED_REDACTION + r"|://[^\s/:@]*:[^\s@]*@"

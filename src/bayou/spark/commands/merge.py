@@ -116,9 +116,10 @@ def _merge(
 def _with_table_name(
     request: MergeRequest, source: Any, schemas: Sequence[StructType]
 ) -> MergeRequest:
-    """Use the source table's name as the source alias if a struct column has the table's name.
+    """Set the source alias to the source table's name if a struct column has the same name.
 
-    As in Spark, `s.a` is then the column `a` of the table `s`, not the field `a` of the column `s`.
+    As in Spark, `s.a` then means the column `a` of the source table `s`. Without the alias, `s.a`
+    would mean the field `a` of the struct column `s`.
     """
     structs = {f.name.lower() for s in schemas for f in s if isinstance(f.data_type, StructType)}
     if request.source_alias is not None or not structs:

@@ -153,7 +153,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def _kernel_conjuncts(
     spark: Any, condition: RowExpression, schemas: Sequence[StructType]
 ) -> list[Predicate]:
-    """Return the conjuncts that the kernel evaluates as Spark does in this session."""
+    """Return the conjuncts of `condition` that the kernel and the session evaluate alike."""
     parts = condition.conjuncts
     if session_matches_kernel(spark, schemas):
         return [part for part in parts if inexact_function(part) is None]

@@ -348,10 +348,11 @@ class _Plan:
         return target.join(marked, self._request.on.column, how)
 
     def rows(self, joined: Any, parts: int) -> Any:
-        """Convert joined rows to the argument `rows` of `apply_rows`.
+        """Return the rows to change or insert, each with the index of its clause and new values.
 
-        New rows are distributed over at most `parts` tasks. If the clauses assign all partition
-        columns, all new rows of a table partition are in the same task.
+        The result has the columns that `apply_rows` requires. New rows are distributed over at most
+        `parts` tasks. If the clauses assign all partition columns, all new rows of a table
+        partition are in the same task.
         """
         self._joined = joined
         new = F.concat(F.lit(NEW_ROWS), F.pmod(self._row_hash(), F.lit(parts)).cast("string"))

@@ -172,7 +172,9 @@ class MergeRequest:
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
-        """Check that the client of Spark Connect can evaluate all conditions and values.
+        """Check that the kernel gives the same results as Spark for all conditions and values.
+
+        Under Spark Connect, the kernel evaluates these expressions in the client's process.
 
         Raises:
             PredicateError: with the session's settings, the kernel's result for an expression may

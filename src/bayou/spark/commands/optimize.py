@@ -7,8 +7,8 @@ the batches that are already committed remain.
 
 Z-order and clustering on executors have three steps:
 
-1. Tasks read samples of the clustering columns. The driver uses the samples to divide the
-   space-filling curve into ranges.
+1. Tasks read samples of the clustering columns. The driver uses the samples to divide the Z-order
+   or Hilbert curve into ranges.
 2. Tasks assign each row to one of the ranges, and shuffle the rows as Arrow batches.
 3. One task for each new file sorts the rows of the file's ranges, and writes the file.
 """
@@ -238,8 +238,8 @@ class OptimizeCommands:
     """OPTIMIZE, Z-order and purge of a table, in a classic or Connect session.
 
     Attributes:
-        time_zone: the time zone that applies to timestamps without a time zone, in partition values
-            and in `where`.
+        time_zone: the time zone of timestamp strings that don't contain a time zone, in partition
+            values and in `where`.
     """
 
     spark: Any
@@ -360,7 +360,7 @@ class OptimizeCommands:
     def _condition(self, state: Snapshot, where: Predicate | str | None) -> Predicate | str | None:
         """Replace functions such as `current_date` in a condition by literals.
 
-        Timestamps without a time zone get the time zone `time_zone`.
+        `time_zone` is added to timestamp strings that don't contain a time zone.
         """
         if not isinstance(where, str):
             return where

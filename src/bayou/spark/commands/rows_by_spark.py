@@ -54,7 +54,10 @@ _MAX_VERSIONS = 5
 
 FILE, POSITION, ACTION = f"{INTERNAL}file", f"{INTERNAL}position", f"{INTERNAL}action"
 NEW_ROWS = "~"
-"""Prefix of the column `FILE` in new rows; a number follows. New rows sort after other rows."""
+"""First character of the column `FILE` in new rows. A number follows.
+
+New rows sort after the rows of existing files; see `_ENCODED` and `_DECODED`.
+"""
 
 SOURCE_ROWS = "bayou_source_rows"
 """Name of the observation (`DataFrame.observe`) that counts the source rows of a merge."""
@@ -70,7 +73,9 @@ isn't encoded, as the Python data source returns it.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowAction:
-    """An insert, update or delete. The column `ACTION` contains the index of a row's action.
+    """An insert, update or delete of rows.
+
+    In the rows that `apply_rows` gets, the column `ACTION` is an index in a list of these objects.
 
     Attributes:
         kind: `insert`, `update` or `delete`.
@@ -87,7 +92,7 @@ class AppliedRows:
     """The result of `apply_rows`, combined from the results of its tasks.
 
     Attributes:
-        action_counts: number of changed rows, by index of the action.
+        action_counts: number of changed rows of each action, by the value of the column `ACTION`.
         observed: the values of the observation `SOURCE_ROWS`; None if the plan doesn't have this
             observation.
     """

@@ -422,7 +422,7 @@ class DeltaTable:
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
         """Upgrade the protocol to at least these reader and writer versions.
 
-        A version that is lower than the table's version has no effect.
+        A reader or writer version that is lower than the table's has no effect.
 
         Raises:
             ArgumentError: `readerVersion` is higher than 3, or `writerVersion` is higher than 7.

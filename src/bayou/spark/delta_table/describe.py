@@ -120,7 +120,7 @@ def _history_row(commit: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _converted(value: Any, data_type: DataType) -> Any:
-    """Convert a `commitInfo` value to a column's type; null if the value has another type."""
+    """Convert a `commitInfo` value to a history column's type; None if the types don't match."""
     if value is None:
         return None
     if isinstance(data_type, TimestampType):

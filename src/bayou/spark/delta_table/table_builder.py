@@ -50,7 +50,7 @@ class IdentityGenerator:
 
 @methods_raise_spark_exceptions
 class DeltaTableBuilder(Generic[TableT]):
-    """Builder of a table; each method returns the builder, `execute` creates the table."""
+    """Builder of a table. `execute` creates the table; all other methods return the builder."""
 
     def __init__(
         self, spark: Any, mode: CreationMode, opened: Callable[[TargetTable], TableT]
@@ -209,7 +209,8 @@ class DeltaTableBuilder(Generic[TableT]):
     ) -> None:
         """Create or replace the table at `target`, and register its name in the catalog.
 
-        If the table exists and the mode doesn't replace it, the table must match the definition.
+        If the table exists and the builder doesn't replace tables, the existing table must match
+        `definition`.
         """
         if target.exists() and not self._mode.replaces:
             check_definition(target.table.latest_snapshot(target.engine), definition)
@@ -221,7 +222,7 @@ class DeltaTableBuilder(Generic[TableT]):
         create_table(target.engine, target.table, definition, mode, engine_info=SPARK_ENGINE_INFO)
 
     def _complete(self, target: TargetTable, *, is_managed: bool) -> TableDefinition:
-        """Return the builder's definition, completed with `is_managed`.
+        """Return the builder's definition of the table, with the attribute `is_managed` set.
 
         For a new table, the session's default table properties are added.
         """

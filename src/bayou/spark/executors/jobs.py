@@ -105,14 +105,14 @@ _DESCRIPTION = "spark.job.description"
 
 
 def _interruption(error: BaseException, handled: BaseException | None) -> BaseException | None:
-    """Return the interruption that led to an error; None if the error has another cause.
+    """Return the KeyboardInterrupt or SystemExit that led to an error; None if there is none.
 
-    An interruption can break PySpark's connection to the JVM. Then PySpark's clean-up fails, and
-    the error of the clean-up hides the interruption.
+    An interruption can break PySpark's connection to the JVM. If PySpark's clean-up then fails, the
+    error of the clean-up hides the interruption.
 
     Args:
-        handled: the exception that the caller was handling before the jobs started; None if there
-            was none.
+        handled: the exception that the caller was handling before the jobs started. This exception
+            and its causes are ignored. None if there was none.
     """
     cause: BaseException | None = error
     while cause is not None and cause is not handled:
@@ -124,7 +124,7 @@ def _interruption(error: BaseException, handled: BaseException | None) -> BaseEx
 
 _POLLS = 25
 _POLL_SECONDS = 0.2
-"""Interval in seconds of the check whether all tasks of a stage have started."""
+"""Seconds between two checks whether all tasks of a stage have started."""
 
 
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:

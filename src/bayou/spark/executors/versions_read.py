@@ -58,7 +58,7 @@ def versions_read(table: str) -> frozenset[int]:
 
 
 def _query_folder() -> Path | None:
-    """Return the common prefix of the paths of the current query's files.
+    """Return the common path prefix of the files that record the current query's table versions.
 
     The result is None if no query runs in this process.
     """

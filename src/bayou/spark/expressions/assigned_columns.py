@@ -101,10 +101,10 @@ def assigned_columns(
 ) -> dict[str, Any]:
     """Return the new values of the assigned top-level columns, as Columns by column name.
 
-    If only some fields of a struct are assigned, the other fields keep their values; they become
-    NULL if the struct was NULL. If a whole struct is assigned, its fields are matched by name, or
-    by position if `structs_by_name` returns False for the session. All other values are cast to the
-    column's type.
+    If only some fields of a struct are assigned, the other fields keep their values. If the struct
+    was NULL, the other fields become NULL. If a whole struct is assigned, its fields are matched by
+    name, or by position if `structs_by_name` returns False for the session. All other values are
+    cast to the column's type.
 
     Args:
         schema: the table's schema after the command.

@@ -137,7 +137,7 @@ def _parsed_column(text: str) -> Column | None:
 
 
 def _in_zone(literal: Literal, time_zone: str) -> Literal:
-    """Correct a timestamp literal in `time_zone` that was parsed as if its time zone were UTC."""
+    """Correct a timestamp literal: a local time in `time_zone` was parsed as a time in UTC."""
     value = literal.value
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         return literal

@@ -9,7 +9,7 @@ The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Results 
 
 In a classic session, Spark evaluates these expressions. Two kinds of conditions are exceptions: the
 kernel always evaluates the condition of an overwrite and the read option `filter`. `with_zone` adds
-the session's time zone to the timestamps in these conditions.
+the session's time zone to the timestamp strings in these conditions.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _DATE_FUNCTION = re.compile(
     r"year|quarter|month|day(of(month|week|year))?|weekday|weekofyear|last_day|add_months|trunc|"
     r"date_?(add|diff)|date_sub|make_date|to_date|unix_date"
 )
-"""Regular expression that matches functions of dates.
+"""Regular expression that matches the names of functions of dates.
 
-Their results depend on the time zone only if an argument is a timestamp.
+The results of these functions depend on the time zone only if an argument is a timestamp.
 """
 _COMPARISONS = (Column, Literal, Comparison, In, InExpressions, IsNull, And, Or, Not)
 _UTC = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "+00:00"})
@@ -100,10 +100,10 @@ def is_nan_test(expression: Expression) -> bool:
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
-    """Add a time zone to the timestamps without time zone in the SQL of a condition.
+    """Add a time zone to timestamp strings without a time zone in the SQL of a condition.
 
     Args:
-        zone: the session's time zone.
+        zone: the session's time zone, which is added.
         name: name of the option that contains the condition, for errors.
 
     Raises:
@@ -111,11 +111,12 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
             true:
 
             - A part of the condition has an operator or function other than comparisons and
-              `isnan`. Parts are the operands of AND, OR and NOT. A part is exempt if it
-              doesn't depend on the time zone, and uses columns but no date or timestamp column.
+              `isnan`. Parts are the operands of AND, OR and NOT. A part that doesn't depend on the
+              time zone is exempt if it has columns, and none of them is a date or timestamp.
             - The condition compares a timestamp with a date, a TIMESTAMP_NTZ or a string column.
-            - The condition contains an untyped string that looks like a timestamp without time
-              zone, and a column that is neither a date nor a timestamp.
+            - The condition contains a column that is neither a date nor a timestamp, and a
+              timestamp string without a time zone that doesn't follow the word TIMESTAMP. It is
+              then unclear whether the string is meant as a timestamp.
     """
     try:
         expression = parse_predicate(condition)
@@ -239,7 +240,7 @@ _ANSI_INDEPENDENT = (
     StartsWith,
     Like,
 )
-"""Expressions that don't depend on ANSI mode if the operands of each comparison have one type."""
+"""Expressions that don't depend on ANSI mode if each comparison's operands have the same type."""
 
 _SPECIAL_COMPARISON = re.compile(
     r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE

@@ -56,7 +56,7 @@ _AS_DECIMAL: dict[DataType, DecimalType] = {
 
 
 def store_assignment_policy(spark: Any) -> str:
-    """Return the session's policy: `ANSI`, `LEGACY` or `STRICT`."""
+    """Return the session's store assignment policy: `ANSI`, `LEGACY` or `STRICT`."""
     return str(spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")).upper()
 
 

@@ -34,7 +34,9 @@ class SqlConf(NamedTuple):
 
 
 class FilesByPartition(Protocol):
-    """Files of a batch, grouped by partition values.
+    """Groups of the files in a batch that `FileIndex.files` returns.
+
+    All files of a group have the same partition values.
 
     Attributes:
         values: the partition values of each group.

@@ -276,7 +276,7 @@ class JavaFiles:
         return self._typed(selected.toArray(), self._row, len(indexes))
 
     def uris(self, statuses: JavaObject) -> JavaObject:
-        """Return the URIs of a `FileStatus[]` as a `String[]`, escaped as in `inputFiles`."""
+        """Return a `FileStatus[]`'s URIs as a `String[]`, escaped as in `DataFrame.inputFiles`."""
         types, lookup = self._types, self._handles.publicLookup()
         status = self._class("org.apache.hadoop.fs.FileStatus")
         path = self._class("org.apache.hadoop.fs.Path")

@@ -135,7 +135,9 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
 @tested_with("4.3")
 def first_relation_option(frame: Any, name: str) -> str | None:
-    """Return a read option of the first relation that a DataFrame reads; None if it isn't set.
+    """Return the value of a read option for the first relation that a DataFrame reads.
+
+    Returns None if the option isn't set.
 
     Args:
         name: the option's name in lower case.
@@ -145,7 +147,7 @@ def first_relation_option(frame: Any, name: str) -> str | None:
 
 @tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
-    """Return a read option of the relation that has exactly the same rows as a DataFrame.
+    """Return the value of a read option for the relation that has exactly a DataFrame's rows.
 
     Returns None if there is no such relation, because the DataFrame filters, joins, repeats or
     limits rows. Also returns None if the DataFrame is cached, or if the option isn't set.
@@ -170,7 +172,7 @@ def reads_several_rows(frame: Any) -> bool:
 
 @tested_with("4.3")
 def counted_relation(frame: Any, name: str) -> str | None:
-    """Return a read option of the relation whose rows a DataFrame counts.
+    """Return the value of a read option for the relation whose rows a DataFrame counts.
 
     Returns None if the DataFrame isn't the result of `SELECT count(*) FROM relation`, or if the
     option isn't set.
@@ -243,7 +245,7 @@ def _conjuncts(condition: JavaObject) -> list[JavaObject]:
 
 
 def _relation_option(leaf: JavaObject, name: str) -> str | None:
-    """Return a read option of the relation at a leaf of a plan; None if the option isn't set."""
+    """Return the value of a read option for the relation at a leaf of a plan; None if unset."""
     value = None
     match class_name(leaf):
         case "LogicalRelation" if class_name(leaf.relation()) == "HadoopFsRelation":

@@ -91,9 +91,8 @@ def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str
 def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
     """Set the start offset of a source in a running query; return whether it was set.
 
-    The source must have the given option, and no start offset yet. If several queries have such a
-    source, no offset is set. This happens if the queries share a `load()`, and therefore its
-    options.
+    The source must have the option `option`, and no start offset yet. If several running queries
+    have such a source, no offset is set. Queries that share a `load()` have the same options.
 
     Args:
         option: name and value of an option of the source.

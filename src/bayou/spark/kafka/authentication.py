@@ -52,7 +52,7 @@ _ALIASES = {
 
 
 def check_authentication(properties: Mapping[str, str]) -> None:
-    """Check the files and client properties of TLS, OAUTHBEARER and Kerberos, without a connection.
+    """Check files and client properties for TLS, OAUTHBEARER and Kerberos; open no connection.
 
     Raises:
         ArgumentError: a file can't be read, or a property is missing. The error's attribute

@@ -121,9 +121,9 @@ def batch_builder(
 ) -> Callable[[Records, list[int]], pa.RecordBatch]:
     """Return a function that converts records to a batch with the columns of `schema`.
 
-    The function takes at most `MAX_BATCH_ROWS` records and a list of their offsets. Because the
-    function is the hot path of the source, a C function builds each column in one pass over the
-    records, and constant columns are slices of one array.
+    The function takes at most `MAX_BATCH_ROWS` records and a list of their offsets. The function is
+    the hot path of the source. Therefore a C function builds each column in one pass over the
+    records. The columns `topic` and `partition` are slices of arrays that all batches share.
     """
     # Imported here, because Spark's lookup of data sources must work without this extra.
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message

@@ -22,7 +22,7 @@ from bayou.spark.kafka.offsets import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampPosition:
-    """The first record at or after a timestamp, as the start or end of a read in each partition.
+    """The start or end of a read: in each partition, the first record at or after a timestamp.
 
     Attributes:
         timestamps: one timestamp for all partitions, or a timestamp for each partition; in
@@ -273,7 +273,7 @@ def _timestamps(
 def _start_strategy(values: Mapping[str, str]) -> bool:
     """Whether the option `startingOffsetsByTimestampStrategy` is `latest`, and not `error`.
 
-    The result is the attribute `or_latest` of the start.
+    The result is the attribute `or_latest` of the `TimestampPosition` at which the read starts.
     """
     name = "startingOffsetsByTimestampStrategy"
     strategy = values.get(name.lower(), "error").strip().lower()

@@ -140,7 +140,7 @@ class DistributedScanBuilder:
 
 
 def _is_sorted(frame: Any) -> bool:
-    """Whether the plan of a DataFrame of files sorts these files as `with_sort_key` does."""
+    """Whether a DataFrame's plan sorts the rows by `add.modificationTime` and `add.path`."""
     if frame is None or not isinstance(frame.sparkSession, SparkSession):
         return False
     time, path = F.col("add.modificationTime"), F.col("add.path")

@@ -178,9 +178,10 @@ class DistributedScan(Scan):
         return source.mapInArrow(function.adds, ADD_COLUMN)
 
     def _source_and_function(self, engine: Engine, *, sampled: bool) -> tuple[Any, Any]:
-        """Return the input DataFrame of the replay, and the object that converts it to scan files.
+        """Return the replay's input DataFrame, and the `FileTasks` that create scan files from it.
 
-        The object is a `SliceTasks` or a `FrameTasks`. Its methods are functions for `mapInArrow`.
+        The second result is a `SliceTasks` or a `FrameTasks`. Its methods are functions for
+        `mapInArrow`.
 
         Args:
             sampled: whether the output of the method `results` contains samples of the files' sort

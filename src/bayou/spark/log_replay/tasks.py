@@ -54,16 +54,19 @@ ADD_COLUMN = (
 ACTION_COLUMNS = f"key string, version bigint, dataChange boolean, {ADD_COLUMN}"
 
 _SAMPLES = 32
-"""Approximate number of sort keys in the sample of a batch. Samples determine the bucket bounds."""
+"""Approximate number of sort keys in the sample of a batch.
+
+The samples of all batches determine the bounds of the sort buckets.
+"""
 
 _BATCH_FILES = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FileTasks:
-    """Base class of tasks that yield scan files.
+    """Base class of tasks that yield scan files (`ScanFileBatch`).
 
-    There is no `repr`, because it would show credentials.
+    The class has no `repr` of its fields, because `engine` contains credentials.
 
     Attributes:
         scan: the serialized `Scan`, whose filter is applied to the files.
@@ -139,7 +142,7 @@ class ActionTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FrameTasks(FileTasks):
-    """Tasks that convert the column `add` of a DataFrame to scan files; null values are skipped."""
+    """Tasks that create scan files from a DataFrame's column `add`; null values are skipped."""
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
         engine, scan = from_description(self.engine), Scan.from_bytes(self.scan)

@@ -127,16 +127,16 @@ def native_frame(
     options: Mapping[str, str],
     follows_streams: bool = False,
 ) -> DataFrame:
-    """Return the rows of a version as a DataFrame.
+    """Return the rows of the version `snapshot` as a DataFrame.
 
     Args:
+        time_zone: the session's time zone.
         max_deleted_rows: maximum number of deleted rows to broadcast; see `file_vectors`.
         options: options of Hadoop's file system, and options that are recorded in the plan.
         follows_streams: whether each micro-batch of a stream that is joined with the DataFrame
-            reads the latest version. There are two exceptions. If the table supports deletion
-            vectors, this version is always read, because the plan contains its deleted rows. In the
-            function of `foreachBatch`, this version is always read, because its DataFrames aren't
-            part of the stream.
+            reads the latest version. `snapshot` is always read in two cases. First, the table
+            supports deletion vectors: the plan contains the deleted rows of `snapshot`. Second, the
+            DataFrame is created in the function of `foreachBatch`, and isn't part of the stream.
     """
     vectors = None
     may_have_vectors = snapshot.scan_builder().build().scan_state(engine).deletion_vectors

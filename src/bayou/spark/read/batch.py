@@ -117,7 +117,7 @@ class PlannedReader(DataSourceReader):
     _plan: tuple[Any, list[InputPartition]] | None = None
 
     def _create_plan(self) -> tuple[Any, list[InputPartition]]:
-        """Return the task and the list of partitions. `read` of the task reads one partition."""
+        """Return the task and the partitions. The task's method `read` reads one partition."""
         raise NotImplementedError
 
     def partitions(self) -> list[InputPartition]:

@@ -31,7 +31,7 @@ from bayou.spark.types import same_type
 def session_filter(options: SourceOptions, schema: StructType) -> str | None:
     """Return the SQL of the option `filter`; None if the option isn't set.
 
-    Timestamps without a time zone get the session's time zone.
+    The session's time zone is added to timestamp strings that don't contain a time zone.
 
     Raises:
         ArgumentError: the kernel can't evaluate the filter as Spark does.

@@ -40,8 +40,8 @@ class SourceOptions:
             replay logs of any size.
         replay_local_bytes: `bayou.replay.localBytes`, the maximum size of a log that the planning
             process replays. Tasks replay larger logs.
-        time_zone: `bayou.timeZone`, the time zone that applies to timestamps without a time zone in
-            options and partition values.
+        time_zone: `bayou.timeZone`, the time zone of timestamp strings that don't contain a time
+            zone, in options and partition values.
         storage: storage options, under deltalake's names.
     """
 
@@ -127,7 +127,7 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
 
 
 def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
-    """Move a version or timestamp from the end of the path, such as `@v12`, to its attribute.
+    """Move a version or timestamp such as `@v12` from the end of `path` to its own attribute.
 
     If a table exists at the whole path, the options are returned unchanged.
 

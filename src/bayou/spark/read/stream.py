@@ -113,7 +113,7 @@ class StreamTask:
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The streaming source. Offsets are dicts with the fields of the JSON of delta-spark's offsets.
+    """The streaming source. Offsets are dicts with the same fields as delta-spark's JSON offsets.
 
     Args:
         options: the read options.
@@ -233,7 +233,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _snapshot_with_loaded_schema(self, engine: Engine, latest: Snapshot) -> Snapshot:
-        """Return `latest`, or the pinned version if the two versions have different schemas."""
+        """Return `latest` if it still has the schema that `load()` took from the pinned version.
+
+        Otherwise, return the pinned version.
+        """
         assert self._pinned is not None
         if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
             return latest

@@ -27,14 +27,14 @@ _PROVIDER = "aws.credentials.provider"
 _ENDPOINT = ("endpoint", "endpoint.region", "path.style.access", "connection.ssl.enabled")
 _NAMES = (*_CREDENTIALS, _PROVIDER, *_ENDPOINT)
 _IGNORED_DEFAULTS = ("path.style.access", "connection.ssl.enabled", _PROVIDER)
-"""Settings that are ignored if their value is Hadoop's default."""
+"""Settings `fs.s3a.*`, without this prefix, that are ignored if they have Hadoop's default."""
 
 _OTHER_STORES = {
     "abfs": (HADOOP_AZURE, "azure_"),
     "abfss": (HADOOP_AZURE, "azure_"),
     "gs": (HADOOP_GOOGLE, "google_"),
 }
-"""Hadoop's settings, and the name prefix of the equivalent storage options, by URI scheme."""
+"""By URI scheme: Hadoop's settings with the equivalent storage options, and the options' prefix."""
 
 _ANY_CREDENTIALS = frozenset(
     {

@@ -17,7 +17,7 @@ _AFTER_TYPE = "NOT|NULL|DEFAULT|GENERATED|COMMENT|FIRST|AFTER|CONSTRAINT|,|)"
 
 
 def complete_field(column: NewColumn) -> StructField:
-    """Return the column's field. Its metadata includes the column's comment and default."""
+    """Return the field of a new column, with the comment and default added to the metadata."""
     optional = {"comment": column.comment, CURRENT_DEFAULT_KEY: column.default}
     added = {key: value for key, value in optional.items() if value is not None}
     return replace(column.field, metadata={**column.field.metadata, **added})
@@ -61,7 +61,7 @@ def parse_column_type(cursor: TokenCursor, name: str) -> StructField:
 
 
 def is_at_type_end(cursor: TokenCursor) -> bool:
-    """Whether the next token can't belong to a data type, such as a comma or `COMMENT`."""
+    """Whether the next token is one that ends a data type, such as a comma or `COMMENT`."""
     return cursor.next_are(_AFTER_TYPE)
 
 
