@@ -69,7 +69,10 @@ class TargetView:
         return {name: f"{_TABLE}{name}" for name in table_columns if name.lower() not in shown}
 
     def rows(self, table_rows: Any, kept: Collection[str]) -> Any:
-        """Return the view's rows with additional columns: `kept` and the hidden columns.
+        """Return the view's rows, with the columns in `kept` and the hidden columns added.
+
+        The hidden columns are the table's columns that the view omits, renames or replaces; see
+        `hidden_columns`.
 
         Args:
             table_rows: a DataFrame with the table's columns and the columns in `kept`.
@@ -125,7 +128,10 @@ class TargetView:
         )
 
     def matching(self, rows: Any, condition: Any, alias: str) -> Any:
-        """Return the rows that an UPDATE or DELETE changes; the module's docstring defines them.
+        """Return the rows that an UPDATE or DELETE changes.
+
+        If the view swaps the names of columns, the condition has two meanings, and must be true
+        with both meanings; see the module's docstring.
 
         Args:
             rows: the result of the method `rows`, with the alias `alias`.

@@ -294,6 +294,10 @@ def _table_path(name: TableName) -> str:
 
 
 def _pause(tried: int) -> None:
-    """Sleep with exponential backoff and jitter."""
+    """Sleep with exponential backoff and jitter.
+
+    Args:
+        tried: number of attempts so far.
+    """
     longest = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 4**tried)
     time.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - jitter isn't a secret

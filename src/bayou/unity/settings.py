@@ -90,7 +90,7 @@ def unity_settings(
 
 
 def _is_server(uri: str) -> bool:
-    """Whether a URL is valid as the address of a server. User names and queries aren't valid."""
+    """Whether a URL is valid as the address of a server: without a user name, query or fragment."""
     try:
         url = urlsplit(uri)
         return (

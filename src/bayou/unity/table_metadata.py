@@ -20,7 +20,10 @@ from bayou.unity.wire import TableMetadata, columns_body
 
 _FEATURE = "delta.feature."
 _DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}
-"""Maps each metadata domain that the API supports to the only field of its configuration."""
+"""Maps each metadata domain that the API supports to a field of the domain's configuration.
+
+Only this field is sent to the API.
+"""
 
 _DOMAIN_PROPERTIES = {
     "clusteringColumns": "delta.clustering",

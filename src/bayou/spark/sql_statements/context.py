@@ -125,7 +125,7 @@ class StatementContext:
         return None if condition is None else self.resolve_subqueries(condition)
 
     def values(self, values: Mapping[str, Any]) -> dict[str, RowExpression]:
-        """Return the assigned values as `RowExpression`s, by column name."""
+        """Convert assigned values (SQL) to `RowExpression`s. The keys are the columns' names."""
         parsed = parse_values(self.spark, values, "set")
         return {name: self.resolve_subqueries(value) for name, value in parsed.items()}
 
@@ -192,9 +192,9 @@ class StatementContext:
         return replace(target, view=target_view)
 
     def _version(self, path: str, version: int) -> Any:
-        """Return a DataFrame of a table's version.
+        """Return a DataFrame that reads one version of a table.
 
-        If the version is no longer available, return a DataFrame of the latest version.
+        If this version is no longer available, the DataFrame reads the latest version.
         """
         latest = TargetTable(spark=self.spark, location=path).snapshot().version
         if version != latest:
@@ -238,7 +238,9 @@ class StatementContext:
         return None
 
     def table(self, table: Sequence[str]) -> TargetTable:
-        """Return the result of `find_table`, but raise an error instead of returning None.
+        """Return the Delta table with a name or path; raise an error if there is no such table.
+
+        For a path, the method doesn't check whether the path has a table.
 
         Raises:
             StatementError: the session catalog has no table with the name, or the name belongs to
@@ -302,8 +304,8 @@ def _unsupported_view(
     Args:
         operation: `DELETE`, `UPDATE` or `MERGE`.
         view: the view's name.
-        read: value of the read option `LOADED_VERSION` of the first relation in the view's plan.
-            The value is "" for time travel, and None if the relation isn't a Delta table.
+        read: path and version of the table that the first relation in the view's plan reads, in
+            one string. The string is "" for time travel. None if the table isn't a Delta table.
         operations: unsupported operators in the view's plan, such as `Join`. If empty, the error
             describes the problem of the first relation.
     """

@@ -106,8 +106,8 @@ def parse_assignments(cursor: TokenCursor, *stops: str) -> dict[str, str]:
     """Parse `column = value, ...` up to a keyword in `stops` or the end of the statement.
 
     Returns:
-        A dictionary from column name to value. Both are SQL: a name that isn't an identifier is in
-        backticks.
+        A dictionary from column name to value. Both are SQL. In a column name, the parts that
+        aren't identifiers are in backticks.
     """
     values: dict[str, str] = {}
     while True:
@@ -124,7 +124,7 @@ def parse_assignments(cursor: TokenCursor, *stops: str) -> dict[str, str]:
 
 
 def path_sql(path: Iterable[str]) -> str:
-    """Return a column's path as SQL; names that aren't identifiers are in backticks."""
+    """Join the parts of a column name with dots; put parts that aren't identifiers in backticks."""
     return ".".join(p if p.isidentifier() else quote_identifier(p) for p in path)
 
 

@@ -90,9 +90,9 @@ def sql_hook(request: SqlRequest) -> Any:
 def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str:
     """Rewrite a statement from the session's SQL grammar to Spark's default grammar.
 
-    `session_sql` rewrites the statement, for example variables such as `${name}`. If `frames` isn't
-    empty, a statement that contains `${` isn't changed. In this case PySpark reads `${name}` as the
-    character `$` and the placeholder `{name}`.
+    For example, variables such as `${name}` are replaced by their values. If `frames` isn't empty,
+    a statement that contains `${` isn't changed: PySpark reads `${name}` as the character `$` and
+    the placeholder `{name}`.
     """
     return text if frames and "${" in text else session_sql(spark, text)
 

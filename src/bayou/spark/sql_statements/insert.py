@@ -232,7 +232,8 @@ class Insert(TableStatement):
         Returns None for an append, a full overwrite, or a dynamic partition overwrite.
 
         Args:
-            partition: the result of `_fixed_values`.
+            partition: the values in the `PARTITION` clause as SQL, by column name; see
+                `_fixed_values`.
         """
         if self.replace_where is not None or not (self.overwrite and partition):
             return self.replace_where
@@ -245,7 +246,13 @@ class Insert(TableStatement):
     def _rows(
         self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
     ) -> Any:
-        """Run the query, and give the DataFrame's columns the names of the table's columns."""
+        """Run the query, and give the DataFrame's columns the names of the table's columns.
+
+        The columns in `partition` are added to the DataFrame.
+
+        Args:
+            partition: the values in the `PARTITION` clause as SQL, by column name.
+        """
         names = self.columns
         if names is None:
             names = tuple(n for n in snapshot.schema.names if n.lower() not in partition)
@@ -337,12 +344,12 @@ def _float_literal(number: float | None) -> str:
 
 
 def _compare_bytes(snapshot: Snapshot, partition: Mapping[str, str]) -> bool:
-    """Whether the condition that `_equality` creates may compare CHAR columns by bytes.
+    """Whether the condition that selects the rows to replace may compare CHAR values by bytes.
 
-    True if the `PARTITION` clause has a CHAR column, and none of its columns has a collation.
+    True if a CHAR column is in the `PARTITION` clause, and no column in the clause has a collation.
 
     Args:
-        partition: the values of the clause as SQL, by column name.
+        partition: the values in the `PARTITION` clause as SQL, by column name.
     """
     fields = [f for name in partition if (f := snapshot.schema.get(name)) is not None]
     return any(map(has_char, fields)) and not any(COLLATIONS_KEY in f.metadata for f in fields)

@@ -222,7 +222,7 @@ def parse_vacuum(cursor: TokenCursor) -> Vacuum:
 
 
 def _parse_inventory(cursor: TokenCursor) -> str:
-    """Parse a query in parentheses or a table name; return the query, or `TABLE name`."""
+    """Parse a query in parentheses, or a table name; a name becomes the query `TABLE name`."""
     if cursor.next_are("("):
         return cursor.parenthesized()
     return f"TABLE {quoted_table_name(cursor.column('a table, or a query in parentheses'))}"

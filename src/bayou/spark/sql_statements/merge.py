@@ -141,7 +141,7 @@ _LAST_CLAUSES: dict[ClauseKind, tuple[str, str]] = {
         "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
     ),
 }
-"""Maps each kind of WHEN clause to its name in error messages, and to Spark's error condition.
+"""Maps each kind of WHEN clause to the pair (name in error messages, Spark's error condition).
 
 The error is raised if a clause without `AND condition` isn't the last clause of its kind.
 """

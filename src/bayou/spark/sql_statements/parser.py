@@ -54,9 +54,8 @@ _ROW_CHANGES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 _DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
 """First keywords of statements that only Delta tables support.
 
-A syntax error in one of these statements is always raised. A syntax error in a statement with
-another keyword of `_PARSERS` is raised only for a Delta table, because Spark may accept the
-statement for a table of another format.
+A syntax error in one of these statements is always raised. A syntax error in any other statement is
+raised only for a Delta table, because Spark may accept the statement for a table of another format.
 """
 
 
@@ -125,11 +124,12 @@ def reads_tables(word: str) -> bool:
 def parse_statement(text: str) -> Statement | None:
     """Parse a statement about Delta tables; return None for a statement that Spark must run.
 
-    Syntax errors that aren't raised (see below) are returned as an `InvalidStatement`.
+    For most syntax errors, no error is raised, and the result is an `InvalidStatement`.
 
     Raises:
-        StatementError: a quote or a comment isn't closed; or a statement that starts with `CREATE`,
-            `REPLACE` or a keyword of `_DELTA_ONLY` has a syntax error.
+        StatementError: a quote or a comment isn't closed. The error is also raised for a syntax
+            error in a `CREATE` or `REPLACE` of a Delta table, or in a statement that starts with a
+            keyword of `_DELTA_ONLY`.
     """
     first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):

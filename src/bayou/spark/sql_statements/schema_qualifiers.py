@@ -96,7 +96,7 @@ def without_schemas(spark: Any, statement: str, tables: Sequence[TableName]) -> 
     statement, the columns of `orders` aren't changed.
 
     Args:
-        tables: the tables without an alias in the statement.
+        tables: the tables that have no alias in the statement.
     """
     tokens = statement_tokens(statement)
     if not any(_chains(tokens, (), at_least=3)):
@@ -185,7 +185,7 @@ def _is_field(chain: _Chain, length: int, columns: set[str]) -> bool:
 
     Args:
         length: the number of parts in the table's name, such as 2 for `a.b`.
-        columns: the names of all columns, in lower case.
+        columns: the column names, in lower case, of all tables in the statement.
     """
     names = _lower_case(chain)
     return names[0] in columns and names[length] not in columns and names[length] != "*"
@@ -214,7 +214,7 @@ def _has_subquery(tokens: Sequence[Token]) -> bool:
 
 
 def _column_names(spark: Any, text: str) -> set[str]:
-    """Return the names of the columns of all tables in a text, in lower case."""
+    """Return the column names, in lower case, of all tables that an SQL text contains."""
     names: set[str] = set()
     for table in table_candidates(text):
         with suppress(Exception):  # not a table, or the statement reports the error

@@ -37,7 +37,7 @@ class Show(TableStatement):
 
     Attributes:
         subject: `TBLPROPERTIES`, `COLUMNS` or `CREATE`.
-        key: the property to show; if None, all properties are shown.
+        key: for `TBLPROPERTIES`, the key of the property to show; None to show all properties.
     """
 
     subject: str

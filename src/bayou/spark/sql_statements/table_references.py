@@ -362,7 +362,7 @@ _LIST_ENDS = (
     ",|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|EXCEPT|INTERSECT|WINDOW|SELECT|VALUES|SET|WHEN|;"
     "|FROM|JOIN|INTO|OVERWRITE|TABLE|USING"
 )
-"""Tokens that can follow a table and its alias in a list of tables, separated by `|`."""
+"""Tokens, separated by `|`, that can follow a table and its alias in a list of tables."""
 
 
 def table_candidates(text: str) -> set[tuple[str, ...]]:

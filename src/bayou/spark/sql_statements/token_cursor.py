@@ -25,7 +25,7 @@ def statement_tokens(text: str) -> list[Token]:
 
 
 TableName = tuple[str, ...]
-"""Parts of a name; `("delta", path)` for a path."""
+"""Parts of a table's name, such as `("sales", "orders")`; `("delta", path)` for a path."""
 
 
 def is_path_name(table: Sequence[str]) -> bool:
@@ -41,7 +41,8 @@ class TokenCursor:
     """A cursor over the tokens of a statement.
 
     `take` returns False if the next tokens don't match. `expect` and the methods that parse names,
-    strings and numbers raise `StatementError` instead.
+    strings and numbers raise `StatementError` instead. The argument `expected` of a method
+    describes the valid syntax, for the error message.
 
     Attributes:
         first_table: the first table that was parsed; None if no table has been parsed.
@@ -205,9 +206,9 @@ class TokenCursor:
         return sql
 
     def until(self, stops: Callable[[], bool], *, expected: str, angles: bool = False) -> str:
-        """Advance like `skip_until`, and return the SQL of the skipped tokens.
+        """Skip tokens as `skip_until` does, and return the SQL of the skipped tokens.
 
-        If no token is skipped, raise `StatementError` with the description `expected`.
+        If no token is skipped, raise `StatementError`.
         """
         first = self._at
         self.skip_until(stops, angles=angles)

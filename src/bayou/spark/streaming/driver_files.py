@@ -6,8 +6,8 @@ process creates the response, or the file `failed`. One thread of the driver's p
 shared folders, and regularly updates the modification time of the file `alive` in each folder. If
 the file `alive` is too old, the stream continues without a response.
 
-For example, a stream can request the sorted list of the files in a table version. The request file
-is then `wanted`, in a subfolder named after the version and the table.
+For example, a stream can request the sorted list of the files in a table version. The name of the
+request file is then `wanted`. The name of the subfolder consists of the version and the table's id.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ FAILED = "failed"
 
 _RESPONSE_POLL = 0.1
 _ALIVE_TIMEOUT = 20.0
-"""Maximum age in seconds of the file `alive`. If it is older, the driver's process has stopped."""
+"""Maximum age in seconds of the file `alive`.
+
+If the file is older, the stream assumes that the driver's process has stopped.
+"""
 
 
 def request(
@@ -90,7 +93,7 @@ class RequestHandler(Protocol):
 
     @property
     def path(self) -> str:
-        """The table's path."""
+        """The path of the table whose streams send the requests."""
 
     @property
     def is_active(self) -> bool:

@@ -106,7 +106,7 @@ class CommitReader:
         If `listed` has no commit of this version, but has later commits, then log cleanup has
         deleted the commit. No error is raised in this case.
 
-        If `failOnDataLoss` is false, an error is raised only if the table has another id.
+        If `failOnDataLoss` is false, an error is raised only if the table's id has changed.
 
         Args:
             listed: the commit files of the new listing, by version.

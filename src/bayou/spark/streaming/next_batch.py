@@ -33,7 +33,7 @@ class CommitFileSizes:
 
     Attributes:
         count: number of files.
-        sizes: function that takes the index of a file. It yields arrays with the sizes in bytes of
+        sizes: function that takes the index of a file, and yields arrays with the sizes in bytes of
             this file and all later files.
         excluded: for a change data feed, the indexes of the files that `excludeRegex` excludes;
             empty for other streams.

@@ -4,10 +4,10 @@ The position of a file is the pair (version, index). For a file of the initial s
 is the place of the file in the sorted list of the snapshot's files. For a file of a later commit,
 the index is the place of the file in the commit. The first file has the index 0.
 
-Spark compares offsets as JSON strings. delta-spark writes JSON without spaces, but PySpark's runner
-of Python data sources writes spaces after commas and colons. If Bayou continued a delta-spark query
-with such spaces, the same offset would have another string, and Spark would run an empty batch.
-`write_as_delta_spark` makes the runner write offsets without spaces.
+Spark compares the JSON text of offsets. delta-spark writes JSON without spaces, but PySpark's
+runner of Python data sources writes spaces after commas and colons. If Bayou continued a
+delta-spark query with such spaces, the text of the same offset would differ, and Spark would run an
+empty batch. `write_as_delta_spark` makes the runner write offsets without spaces.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class _RunnerJson:
 
 
 def write_as_delta_spark() -> None:
-    """If this is the process of PySpark's runner, make it write offsets without spaces."""
+    """In the process of PySpark's runner, make the runner write offsets without spaces."""
     for name in (_RUNNER, "__main__"):
         runner = sys.modules.get(name)
         if getattr(runner, "latest_offset_func", None) is None:

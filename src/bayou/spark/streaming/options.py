@@ -48,9 +48,9 @@ class StreamOptions:
         exclude: `excludeRegex`: a file is skipped if the expression matches a part of its path.
         source_tracking_id: `streamingSourceTrackingId`: suffix of the schema log's name. Streams
             of the same table need different suffixes or different schema tracking locations.
-        allowed: the options `allowSourceColumnRename`, `allowSourceColumnDrop` and
-            `allowSourceColumnTypeChange` that are set. The keys are `rename`, `drop` and
-            `typechange`; the values are `always` or a version.
+        allowed: maps `rename`, `drop` and `typechange` to the values of `allowSourceColumnRename`,
+            `allowSourceColumnDrop` and `allowSourceColumnTypeChange`. Each value is `always` or a
+            version. Options that aren't set have no key.
         sort_memory: maximum memory in bytes for sorting the files of the initial snapshot. If more
             memory is needed, the sort uses local disk.
         max_initial_files: maximum number of files in the initial snapshot; None for no limit.

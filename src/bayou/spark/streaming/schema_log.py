@@ -158,7 +158,7 @@ class SchemaLog:
         root: the resolved `schemaTrackingLocation`.
         folder: the log's folder.
         number: number of the current entry; -1 for an empty log.
-        current: the last entry read or written; None for an empty log.
+        current: the last entry that this object has read or written; None for an empty log.
     """
 
     def __init__(

@@ -208,7 +208,8 @@ class SortedFiles:
         Args:
             files: batches of files. Each batch is a pair of arrays of the same length: the files
                 as `ADD_TYPE` structs, and the sort keys of their paths (see `path_order`).
-            memory: approximate memory in bytes; None for `DEFAULT_SORT_MEMORY`.
+            memory: approximate size in bytes of a run, and maximum size of a list in memory; None
+                for `DEFAULT_SORT_MEMORY`.
         """
         limit = memory or DEFAULT_SORT_MEMORY
         folder = Path(tempfile.mkdtemp(prefix="bayou-stream-", dir=_local_folder()))

@@ -1,4 +1,4 @@
-"""The start version of a stream, and requests of streams that wait for their first commit.
+"""The first version that a stream reads, and requests to set a stream's start offset in Spark.
 
 If a query has no checkpoint, Spark doesn't know the stream's start offset, and runs a first batch
 even if there are no rows. To avoid this empty batch, the stream asks the driver's process to set
@@ -58,8 +58,9 @@ def checked_latest_version(engine: Engine, table: str, next_version: int) -> int
         next_version: the version that the stream reads next.
 
     Raises:
-        StreamingSourceError: the stream has already read a version after the latest version. The
-            table was replaced by an older copy, and the stream would skip new commits.
+        StreamingSourceError: the stream has already read a version that is later than the latest
+            version, because the table was replaced by an older copy. The stream would skip new
+            commits of versions that it has already read.
     """
     latest = load_table_state(engine, table).version
     if next_version > latest + 1:
@@ -96,7 +97,7 @@ STARTED = "started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingStream:
-    """The request of a stream that waits for its first commit.
+    """A request to set the start offset of a stream that waits for its first commit.
 
     Attributes:
         offset: JSON of the stream's start offset.

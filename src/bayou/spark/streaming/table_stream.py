@@ -47,7 +47,7 @@ class StreamBatch:
     """The files of a micro-batch.
 
     Attributes:
-        state: what executors need to read the files.
+        state: the `ScanState` that executors need to read the files.
         adds: files as `ADD_TYPE` structs; empty for the change data feed.
         changes: files of the change data feed; empty for other streams.
     """
@@ -323,10 +323,11 @@ class TableStream:
     def _changes_of(
         self, plan: ChangePlan, commit: CommitFiles, first: int, stop: int
     ) -> Iterator[ChangeFile]:
-        """Yield the files of a commit that the change data feed reads.
+        """Yield the files that the change data feed reads for one commit.
 
         Args:
-            first: index in the commit of the first file to read.
+            plan: finds the files of the change data feed.
+            first: index of the first file to read, in the list of the commit's files.
             stop: index after the last file to read.
         """
         excluded = frozenset[int]()
@@ -386,7 +387,7 @@ class TableStream:
             )
 
     def _initial_snapshot(self, version: int) -> tuple[TableState, SortedFiles]:
-        """Return the table state and the sorted list of the files of a version.
+        """Return the table state of a version, and the sorted list of the version's files.
 
         The last result is cached. If the cached list was deleted from disk, the files are sorted
         again.
@@ -437,8 +438,8 @@ class TableStream:
         next batch. If the first of these versions has changed the schema, the stream already has
         the new schema, and `_check_schema_once` finds no difference.
 
-        delta-spark doesn't need this check, because Spark plans the last batch of a JVM source
-        again after a restart.
+        delta-spark doesn't need this check: after a restart, Spark plans the last batch of a JVM
+        source again, and delta-spark checks the versions of this batch.
 
         Args:
             start: the start offset of the first batch after the restart.

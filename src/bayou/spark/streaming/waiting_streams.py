@@ -1,6 +1,7 @@
 """Prevents an empty first batch of a stream with `startingVersion` `latest`.
 
-The stream waits for its first commit. Without this module, Spark would run an empty batch first.
+Such a stream reads only commits that are later than its start. Without this module, Spark would run
+an empty batch before the first of these commits.
 
 Spark runs a batch if a source's end offset differs from its start offset
 (`MicroBatchExecution.constructNextBatch`). If a query has no checkpoint, its sources have no start

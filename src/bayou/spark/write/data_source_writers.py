@@ -4,8 +4,8 @@ The sink commits every micro-batch exactly once. Each commit has a transaction i
 id from the checkpoint, and the number of the micro-batch (batch id). If the table already has the
 identifier, Spark has repeated a committed batch, and nothing is written.
 
-If an older copy of the checkpoint is restored, a new batch can have the number of an earlier batch.
-This is an error.
+If an older copy of the checkpoint is restored, a new batch can have the same number as a committed
+batch. The sink raises an error if the offsets of the two batches differ.
 """
 
 from __future__ import annotations

@@ -166,8 +166,8 @@ def _rows_read(
 ) -> tuple[Predicate | None, ...]:
     """Return predicates for the rows that a DataFrame reads from the target table.
 
-    `predicates_read` defines the result. The result is empty if the write replaces all rows, or if
-    the table doesn't exist.
+    There is one predicate for each scan of the table; see `predicates_read`. The result is empty if
+    the write replaces all rows, or if the table doesn't exist.
 
     Args:
         table: the target table of the write.
@@ -331,10 +331,12 @@ def check_number_of_columns(
 
 
 def _widened_field(field: StructField, rows: StructType, rule: WideningRule) -> StructField:
-    """Return a table's column with the type that the write gives it; see `widened_type`.
+    """Return a column of the table with its type after the write; see `widened_type`.
 
     Args:
+        field: the column before the write.
         rows: the schema of the written rows.
+        rule: the type changes that are allowed.
     """
     other = rows.get(field.name)
     if other is None:

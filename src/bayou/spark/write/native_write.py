@@ -86,7 +86,10 @@ _CODECS = {
     "gzip": "gzip",
     "zstd": "zstd",
 }
-"""Maps the compression codecs that both writers support to Spark's names."""
+"""Maps names of compression codecs to Spark's names.
+
+Files with other codecs are written by Python workers.
+"""
 
 _THREADS = 8
 _KNOWN_RELATIONS = frozenset({"LogicalRelation", "Range", "LocalRelation", "OneRowRelation"})

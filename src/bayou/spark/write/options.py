@@ -232,7 +232,7 @@ class WriteOptions:
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
         """Return a copy for a `CREATE TABLE ... AS` or `REPLACE TABLE ... AS`.
 
-        The statement replaces all partitions, even if the overwrite mode is dynamic.
+        The statement replaces all partitions, even if the partition overwrite mode is dynamic.
 
         Args:
             properties: the table properties in the statement. They override the defaults in the
@@ -292,9 +292,10 @@ class WriteOptions:
         )
 
     def check_dynamic_partitions(self, partition_columns: Sequence[str]) -> None:
-        """Raise `ArgumentError` if the mode is dynamic, but a setting disables the dynamic mode.
+        """Raise `ArgumentError` if the options select a disabled partition overwrite mode.
 
-        Nothing is checked if the table has no partition columns.
+        The setting `DYNAMIC_PARTITIONS_ENABLED` can disable the mode `dynamic`. Nothing is checked
+        if the table has no partition columns.
         """
         if partition_columns and self.dynamic_partitions and not self.dynamic_partitions_enabled:
             raise ArgumentError(
@@ -317,7 +318,7 @@ _COMPARES_BYTES = "bayou.comparesBytes"
 _SESSION_TRANSACTION = "bayou.sessionTransaction"
 _DYNAMIC_PARTITIONS = "bayou.dynamicPartitionOverwrite"
 DYNAMIC_PARTITIONS_ENABLED = "spark.databricks.delta.dynamicPartitionOverwrite.enabled"
-"""Name of delta-spark's setting whose value `false` disables the dynamic overwrite mode."""
+"""Name of delta-spark's setting. Its value `false` disables dynamic partition overwrites."""
 
 _EQUIVALENT_PROPERTIES = {
     "compression": "delta.parquet.compression.codec",

@@ -5,7 +5,8 @@ The checkpoint is read with the storage options of the sink.
 The sink skips a batch that the table already has. A batch that Spark repeats has the same offsets
 as before, because Spark writes the offsets to the checkpoint before the batch starts. If an older
 copy of the checkpoint is restored, Spark plans new batches with the same numbers. These batches can
-have other offsets and rows, which must not be skipped. Therefore the sink compares the offsets.
+have other offsets and rows, which must not be skipped. Therefore the sink compares the offsets of a
+batch with the offsets of the committed batch that has the same number.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bayou.kernel import Engine, Table
 from bayou.kernel.engine import ByteRange
 
 OFFSETS_TAG = "bayou.streaming.offsets"
-"""Name of a tag in `commitInfo`. Its value is the `offsets_digest` of the micro-batch."""
+"""Name of a tag in `commitInfo`. Its value is a hash of the batch's offsets (`offsets_digest`)."""
 
 _MAX_COMMITS_SEARCHED = 256
 
@@ -65,14 +66,14 @@ def check_repeated_batch(
 ) -> None:
     """Check that a batch is the same as the committed batch with the same number (batch id).
 
-    The batches are the same if their offsets are the same. The check also passes if the
-    `offsets_digest` of one of the two batches is unknown, or if the table has no batch of the
+    The batches are the same if the hashes of their offsets (`offsets_digest`) are the same. The
+    check also passes if one of the two hashes is unknown, or if the table has no batch of the
     query. The sink skips a batch that passes the check.
 
     Args:
         path: the table's path.
         query: the query id.
-        offsets: the `offsets_digest` of the batch; None if it is unknown.
+        offsets: the hash of the batch's offsets; None if the hash is unknown.
 
     Raises:
         ArgumentError: the batch has other offsets than the committed batch, or the table already
@@ -96,9 +97,9 @@ def check_repeated_batch(
 
 
 def _committed_offsets(engine: Engine, table: Table, query: str, batch_id: int) -> str | None:
-    """Return the `offsets_digest` in the commit of a batch.
+    """Return the hash of a batch's offsets (`offsets_digest`) from the commit of the batch.
 
-    Returns None if the commit has no digest, or isn't one of the latest `_MAX_COMMITS_SEARCHED`
+    Returns None if the commit has no hash, or isn't one of the latest `_MAX_COMMITS_SEARCHED`
     commits.
     """
     for commit in table.history(engine, _MAX_COMMITS_SEARCHED):

@@ -8,7 +8,7 @@ table, the write is based on this version, and detects conflicts with later comm
   a blind append: its read set contains the rows that match the filters of the DataFrame's scans.
   Therefore two concurrent appends of the same missing row conflict.
 - An overwrite of some rows or partitions has a read set too, because the DataFrame can also read
-  other rows.
+  rows that aren't replaced.
 - The source and the subqueries of a MERGE, UPDATE or DELETE can read the target table. The
   operation is based on the version that the source and subqueries read. Its read set contains the
   rows that the source and subqueries read.

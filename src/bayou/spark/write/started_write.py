@@ -110,7 +110,7 @@ class StartedWrite:
         delete_task_files(self.engine, self.plan.table, messages)
 
     def with_transaction_identifier(self, app_id: str, version: int) -> StartedWrite:
-        """Return a copy with a transaction identifier. It makes the write idempotent."""
+        """Return a copy with a transaction identifier, which makes the write idempotent."""
         return replace(self, write=replace(self.write, application=(app_id, version)))
 
     def with_tags(self, tags: Mapping[str, str]) -> StartedWrite:
@@ -161,10 +161,10 @@ def _check_partition_columns(plan: WritePlan, write: TableWrite) -> None:
 
 
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
-    """Check the condition `replace_where`, and add the session's time zone to its timestamps.
+    """Return a write whose condition `replace_where` is checked and has the session's time zone.
 
-    The column types are taken from the table's schema, because the rows to write can lack columns
-    of the condition.
+    Timestamps that have no time zone in the condition get the session's time zone. The types of the
+    condition's columns are taken from the table, because the rows to write can lack these columns.
 
     Raises:
         BayouError: the condition has a subquery, or the kernel and Spark could evaluate the

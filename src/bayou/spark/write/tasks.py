@@ -50,7 +50,7 @@ def write_task(
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Concatenate batches of Spark, which have 10,000 rows by default, to larger batches."""
+    """Concatenate Spark's batches, which have 10,000 rows by default, into larger batches."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
