@@ -1,4 +1,4 @@
-"""Decodes JSON of other writers. Any invalid input raises `msgspec.DecodeError`.
+"""Decodes JSON that other programs may have written. Invalid input raises `msgspec.DecodeError`.
 
 msgspec itself raises other errors in some cases: for JSON that is nested too deeply, for bytes that
 aren't UTF-8, and for numbers that a `float_hook` rejects. This module converts these errors.

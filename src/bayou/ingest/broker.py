@@ -220,10 +220,13 @@ Answer = TypeVar("Answer")
 def _query_visible(
     names: Collection[str], request: Callable[[Collection[str]], Answer]
 ) -> tuple[Answer, set[str]]:
-    """Call `request` with topics; return its result, and the topics that had to be left out.
+    """Call `request` with the names of topics, but leave out topics that cause an error.
 
     If `request` raises a `KafkaError` for one topic, the call is repeated without this topic. For
     example, the client may lack the permission to describe the topic.
+
+    Returns:
+        The result of `request`, and the names of the topics that were left out.
     """
     visible, refused = set(names), set[str]()
     while True:
@@ -245,7 +248,7 @@ class RecreatedTopicCheck:
 
     Args:
         topic: the result of `describe_topic` at the start of the run.
-        key: the topic's key, for error messages.
+        key: the topic's key in the configuration, for error messages.
     """
 
     def __init__(self, topic: KafkaTopic, properties: Mapping[str, str], *, key: str) -> None:

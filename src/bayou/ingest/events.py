@@ -183,8 +183,8 @@ class MaintenanceReport:
     Attributes:
         task: the kind of task. `compaction` compacts small files in partitions with new files since
             the last compaction. `optimize` compacts small files in all partitions. `vacuum` deletes
-            files that no version within the retention needs. `forget` removes old deleted keys of
-            an upsert.
+            files that no version within the retention needs. `forget` removes keys that exceed
+            their retention from the table of deleted keys.
         started: start time in seconds since the epoch.
         result: `done`, `nothing` if there was nothing to do, or `failed`.
         files_added: number of data files that the task added to the table.
@@ -261,7 +261,7 @@ class Reporter(Protocol):
     def attempt_failed(self, event: AttemptFailed) -> None: ...
 
     def records_lost(self, event: RecordsLost) -> None:
-        """Called if Kafka deleted records before they were read; `on-data-loss` is `continue`."""
+        """Called if Kafka deleted unread records and `on-data-loss` is `continue`."""
         ...
 
     def migrated(self, event: MigrationReport) -> None:

@@ -251,8 +251,9 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 
     Args:
         ordering: name of the ordering column.
+        everything: rows of the batch, of the table of deleted keys and of the target.
         ids: for each row, an integer that identifies its key; see `key_numbers`.
-        kinds: the column `_KIND`.
+        kinds: the column `_KIND`, which shows where each row is from.
 
     Returns:
         The ordering values of all rows, and three masks. The first mask selects the rows that a
@@ -289,6 +290,8 @@ def _arrival(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
     Records arrive in the order of their offsets. If the records of a key are in several partitions,
     because partitions were added to the topic, they arrive in the order of their Kafka timestamps.
+
+    The arguments are those of `_order_tombstones`.
     """
     # Rows that don't come from Kafka have no partition, and count as later in any case.
     from_kafka = pc.greater_equal(everything.column("_kafka_partition").combine_chunks(), 0)
@@ -312,6 +315,8 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     arrived before the tombstone. Such a row must not insert the key again. Its ordering value can
     be higher, because the tombstone's ordering value was computed without the dead letter. The mask
     selects only rows in the tombstone's Kafka partition.
+
+    The arguments are those of `_order_tombstones`.
     """
     bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
     gone = pc.and_(pc.equal(kinds, _GONE), bare)
@@ -329,7 +334,8 @@ def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -
     """Compare the offset of each row with the offset of the last bare tombstone of the row's key.
 
     Args:
-        is_last: mask that selects the last bare tombstone of each key.
+        is_last: mask that selects the last bare tombstone of each key. The other arguments are
+            those of `_order_tombstones`.
 
     Returns:
         A mask of the rows with a higher offset, and a mask of the rows with the same offset. Both
@@ -347,7 +353,8 @@ def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -
 def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
     """Return two columns: integers that identify each row's topic and partition, and the offsets.
 
-    Deleted keys that are stored without a topic belong to the batch's topic.
+    Deleted keys that are stored without a topic belong to the batch's topic. The arguments are
+    those of `_order_tombstones`.
     """
     topics = everything.column(_TOPIC).combine_chunks()
     own = topics.filter(pc.equal(kinds, _ROW)).drop_null()

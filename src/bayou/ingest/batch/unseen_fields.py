@@ -205,10 +205,13 @@ def _checks(
 def _with_types(
     expression: Expression, schema: StructType, types: Mapping[Path, DataType]
 ) -> tuple[Expression, StructType]:
-    """Replace fields by new columns; return the new expression, and `schema` with the new columns.
+    """Replace fields of an expression by new columns, and add these columns to `schema`.
 
     Args:
-        types: the type of each field, by the field's path.
+        types: the type of each field to replace, by the field's path.
+
+    Returns:
+        The new expression, and `schema` with the new columns.
     """
     by_path = {
         path: StructField(name=f"{UNSEEN}{number}", data_type=kind)

@@ -38,8 +38,8 @@ class Topic:
         shares_table: whether all topics of the section are written to the same table.
         from_pattern: whether the section selects the topic by a pattern instead of by its name.
         table_problem: the reason why the topic can't be written to its table, such as another topic
-            with the same table; None if there is no problem. Only set for topics of patterns. For
-            listed topics, the same problem raises a `ConfigurationError`.
+            with the same table; None if there is no problem. It is only set for topics that a
+            pattern selects. For listed topics, the same problem raises a `ConfigurationError`.
         routed_table: the name of the `route-by` table to which the topic writes; None if the topic
             writes to the table of `destination.table-path`.
         accepts_deleted: whether `accept-deleted` lists the routed table. If it does, a missing or
@@ -244,6 +244,10 @@ class Configuration:
 
         If the tables of two topics in `new` conflict, `table_problem` is only set for the second
         topic.
+
+        Args:
+            known: topics whose tables are used already. A topic in `new` also has a problem if its
+                table conflicts with one of these tables.
         """
         return tuple(
             replace(topic, table_problem=topic.table_problem or self._file_problem(topic))
@@ -290,7 +294,7 @@ class Configuration:
         return None
 
     def find_table(self, name: str) -> str | None:
-        """Return the path of the table with a name; None if there is no such table.
+        """Return the path of the table that `name` identifies; None if there is no such table.
 
         Args:
             name: the key, table name or table path of a topic, the key of a section whose topics
@@ -326,7 +330,7 @@ class Configuration:
         return topic
 
     def json_path(self, topic: Topic) -> str | None:
-        """Return the path of the JSON files to migrate for a topic; None without migration."""
+        """Return the path of the JSON files to migrate for a topic; None if migration is off."""
         migration = self.connector.migration
         if not migration.enabled:
             return None

@@ -126,7 +126,7 @@ _Constructor.add_constructor("tag:yaml.org,2002:float", _Constructor.construct_y
 
 
 def load_yaml(text: str) -> Any:
-    """Parse YAML to objects of ruamel.yaml, which contain the lines of keys.
+    """Parse YAML to objects of ruamel.yaml, which contain the line number of each key.
 
     Raises:
         YAMLError: the text isn't valid YAML. The message contains no values, because they may be

@@ -28,7 +28,7 @@ DROPPED_SPARK_CONF = {
 
 
 _HADOOP_STORES = {"spark.hadoop.fs.azure.": "azure", "spark.hadoop.fs.gs.": "google"}
-"""The section of `connector.storage` for each prefix of Hadoop's settings of an object store."""
+"""For each prefix of Hadoop's object store settings, a section of `connector.storage`."""
 
 _PLAINTEXT_NOTICE = (
     "a plaintext secret, visible to everybody who can read the file; write ${NAME} and set NAME in "
@@ -53,9 +53,9 @@ _SCHEDULED = {
 }
 """For each key that enables a maintenance task, a pair.
 
-The first element is the key of the interval that can also trigger the task; None if there is no
-such key. The second element is the advice for the user if neither a schedule nor this interval
-triggers the task.
+A task runs on the schedule of maintenance. Some tasks also run after an interval, which is a number
+of written records. The first element is the key of this interval; None if the task has no interval.
+The second element is the advice for the user if there is neither a schedule nor an interval.
 """
 _OF_REGISTRY = {
     "decode": ("protobuf", "json-schema"),

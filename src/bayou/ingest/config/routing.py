@@ -35,9 +35,9 @@ def value_name(value: str, *, plain: bool = True) -> str:
     """Return the name of a value, which replaces `{value}` in a path or a table name.
 
     The name has at most 64 characters: lowercase letters, digits and underscores. A value that
-    already has this form, and doesn't end like a hash, is used unchanged. Other values are
-    converted to this form, and 8 hex digits of the value's SHA-256 are appended. Names therefore
-    differ even in a catalog or a file system that ignores case.
+    already has this form, and doesn't end with `_` and 8 hex digits, is used unchanged. Other
+    values are converted to this form, and `_` and a hash are appended: 8 hex digits of the value's
+    SHA-256. Names therefore differ even in a catalog or a file system that ignores case.
 
     Args:
         plain: if False, the hash is always appended.
@@ -208,8 +208,9 @@ class RouteByConfig(Section):
         """Return the table for a record's value; None if no table is configured for the value.
 
         Args:
-            reserved: values whose names get a hash. Without the hash, the path of their table would
-                be the path of another table, such as the dead letter table.
+            reserved: values to whose names `value_name` always appends a hash. Without the hash,
+                the path of such a value's table would be the path of another table, such as the
+                dead letter table.
         """
         listed = self.tables.get(value)
         if listed is not None:
@@ -288,7 +289,10 @@ class RouteByConfig(Section):
 
 
 def pattern_of(template: str) -> re.Pattern[str]:
-    """Return a regular expression that matches a template with any `value_name` for `{value}`."""
+    """Return a regular expression for the paths or names that a template can produce.
+
+    Each path or name has a `value_name` in place of `{value}`. The first group matches this name.
+    """
     first, *others = map(re.escape, template.split(VALUE))
     if not others:
         return re.compile(first)

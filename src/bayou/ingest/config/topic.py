@@ -374,7 +374,7 @@ class TopicConfig(Section):
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of unstored fields that expressions or `event-time` read."""
+        """Lowercase names of fields that aren't stored but read by expressions or `event-time`."""
         processing = self.processing
         read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:

@@ -356,9 +356,9 @@ class AppendReplay:
     ) -> StructType:
         """Return the columns for the record fields of the dead letters.
 
-        These are the table's columns, and the fields that are only read by expressions. If the
-        schema policy is `evolve`, the columns of the schema file are appended, and then the new
-        fields of the records.
+        These are the columns of the target, and the fields that expressions read but the target
+        doesn't store. If the schema policy is `evolve`, the columns of the schema file are
+        appended, and then the new fields of the records.
         """
         path = self._target.table_uri
         columns = record_columns_of(self._topic, snapshot.kernel)

@@ -27,7 +27,7 @@ from bayou.kernel.engine import Engine
 from bayou.version import ENGINE_INFO
 
 Offsets: TypeAlias = Mapping[int, BitMap64]
-"""Offsets by partition."""
+"""For each Kafka partition, a bitmap of offsets."""
 
 RECORD = ["partition", "offset", "timestamp", "key", "value"]
 """The columns of a dead letter that identify its record."""
@@ -58,7 +58,7 @@ def at_offsets(records: pa.RecordBatch | pa.Table, offsets: Offsets) -> Any:
 
 
 def offset_range(offsets: Offsets) -> str:
-    """Return an SQL condition that selects the range from the lowest to the highest offset."""
+    """Return an SQL condition for the range from the lowest to the highest offset in `offsets`."""
     first, last = min(o.min() for o in offsets.values()), max(o.max() for o in offsets.values())
     return f"offset >= {first} AND offset <= {last}"
 

@@ -7,7 +7,7 @@
 | `timestamp` | timestamp | the record's Kafka timestamp |
 | `headers` | array of (`key` string, `value` binary) | null if the record has no headers |
 | `key`, `value` | binary | the raw bytes |
-| `_ingestion_timestamp` | timestamp | when the batch was read |
+| `_ingestion_timestamp` | timestamp | when the record's batch was read |
 """
 
 from __future__ import annotations

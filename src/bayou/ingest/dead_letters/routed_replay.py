@@ -109,7 +109,10 @@ class RoutedReplay(AppendReplay):
         dead_letters: SnapshotHandle,
         covered: Mapping[int, int],
     ) -> int | None:
-        """Write files, register new tables, commit to routed tables, and then to the default table.
+        """Commit the rows of the replayed dead letters to the topic's tables.
+
+        The data files are written first, and new tables are registered. The last commit is to the
+        default table, which is the table of `destination.table-path`.
 
         Returns:
             The version of the last commit; None if there was no commit.

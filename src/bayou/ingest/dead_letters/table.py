@@ -54,7 +54,7 @@ class DeadLetterTable:
         return self._table.path
 
     def task_state(self) -> bytes:
-        """Return the transaction state that executor tasks need to write data files."""
+        """Return the serialized transaction state that executor tasks need to write data files."""
         if self._state is None:
             transaction = self._begin(self._snapshot(), {})
             self._state = transaction.transaction_state(self._engine).to_bytes()

@@ -1,7 +1,7 @@
 """Reads and writes JSON without changing its numbers.
 
 JSON readers usually read a number with a fraction or an exponent as a double, which has about 16
-digits. Columns of decimals, longs or JSON strings can store more digits. If the nearest double has
+digits. Columns of decimals, longs or JSON text can store more digits. If the nearest double has
 other digits than the number, this module reads the number as a `Decimal`.
 """
 

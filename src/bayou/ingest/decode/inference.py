@@ -4,8 +4,8 @@ The input is either JSON values, or the types that Arrow's JSON reader inferred.
 
 An integer is a `long`, any other number a `double`, a string a `string`, an object a `struct`, an
 array an `array`. Dates are strings, too, because the next record may have a string that isn't a
-date. Null, `[]` and `{}` have no type. These values are stored as JSON strings: arrays whose
-elements have several types, integers beyond 64 bits, and values nested more than 32 levels deep.
+date. Null, `[]` and `{}` have no type. A `string` column stores the JSON of an array whose elements
+have several types, of an integer beyond 64 bits, and of a value nested more than 32 levels deep.
 
 If a field has values of several types, its type is the first of these types in this list: `struct`,
 `array`, `double`, `long`, `boolean`, `string`. A `double` column also stores the `long` values.
@@ -41,7 +41,7 @@ Arrow reads 100 levels, where an array counts as two levels.
 
 
 class NestedTooDeeplyError(Exception):
-    """A value is nested too deeply for a column's type, so it must be stored as a JSON string."""
+    """A value is nested too deeply for a column's type, so a string column must store its JSON."""
 
 
 def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
@@ -94,7 +94,7 @@ def _merged_field(first: StructField, second: StructField) -> StructField:
 
 
 class _MixedTypesError(Exception):
-    """A value has elements of several types, so it must be stored as a JSON string."""
+    """A value has elements of several types, so a string column must store its JSON."""
 
 
 def _of_value(value: Any, level: int) -> DataType | None:

@@ -59,7 +59,7 @@ _MAX_STEPS = 10 * MAX_FIELDS
 
 
 class _AnyValueError(Exception):
-    """A schema allows values of several types, so that a column stores them as JSON strings."""
+    """A schema allows values of several types, so a string column stores their JSON."""
 
 
 def read_json_schema(file: Path) -> str:

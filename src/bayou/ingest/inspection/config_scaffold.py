@@ -217,7 +217,7 @@ def _expanded(value: str) -> str:
 def _records(
     kafka_topic: str, properties: Mapping[str, str], samples: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Read the newest records.
+    """Read up to `samples` of the newest records of each Kafka partition.
 
     Returns:
         The records that are JSON objects, and the number of all records read.

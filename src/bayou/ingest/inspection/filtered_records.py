@@ -23,7 +23,9 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 
 class FilterHistory:
-    """The conditions `where` that a topic has had so far, with the offsets of each condition.
+    """The conditions `where` that a topic has had so far.
+
+    For each condition, the history has the offsets of the records to which the condition applied.
 
     Args:
         properties: the properties of the topic's table.
@@ -98,7 +100,8 @@ class FilterHistory:
         """Return the settings for decoding records of a period with the same condition `where`.
 
         Args:
-            index: the index of the `FilterPeriod`; -1 for the time before the first condition.
+            index: the index of the period in the topic's `FilterPeriod`s, oldest first; -1 for the
+                time before the first condition.
         """
         if index not in self._readings:
             period = FilterPeriod() if index < 0 else self._periods[index]

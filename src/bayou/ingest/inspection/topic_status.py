@@ -52,8 +52,8 @@ class TopicTables:
     def letters_filter(self) -> str | None:
         """SQL condition that selects the topic's dead letters in the dead letter table.
 
-        None if no other topic writes to the table, so that all its dead letters belong to this
-        topic.
+        None if no other topic writes to the target. All dead letters in the table then belong to
+        this topic.
         """
         if not self.topic.shares_table:
             return None

@@ -213,9 +213,10 @@ def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
 
 
 def _without_readable(rows: pa.Table, topic: str, readable: Mapping[int, OffsetSpan]) -> pa.Table:
-    """Return the rows without those rows of a topic whose records Kafka still has.
+    """Remove the rows whose records a Kafka topic still has.
 
     Args:
+        topic: the name of the Kafka topic.
         readable: the range of offsets that Kafka still has, by partition.
     """
     known: Any = pa.repeat(pa.scalar(False), rows.num_rows)

@@ -29,7 +29,10 @@ _MAX_INTERVALS = 20
 """Factor that extends the compaction and optimize intervals while Kafka has unread records."""
 
 _MAX_BYTES_WITHOUT_SPARK = 256 * 1024 * 1024
-"""A table with more bytes is maintained on executors; see `bayou.optimize.localBytes`."""
+"""Maximum size in bytes of a table that is maintained in this process instead of on executors.
+
+This is also the default of the Spark conf `bayou.optimize.localBytes`.
+"""
 
 _VACUUM_INTERVAL = 24 * 3600.0
 _HISTORY_LIMIT = 200

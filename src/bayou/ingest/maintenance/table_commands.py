@@ -24,11 +24,14 @@ class TableCommands(Protocol):
         """Compact files that are smaller than `min_size` bytes.
 
         If the table has clustering columns, cluster its files instead.
+
+        Args:
+            where: predicate that selects table partitions; None for all partitions.
         """
         ...
 
     def zorder(self, columns: Sequence[str], where: Predicate | None) -> OptimizeMetrics:
-        """Sort the rows of each selected partition in Z-order."""
+        """In each table partition that `where` selects, sort the rows in Z-order by `columns`."""
         ...
 
     def vacuum(self, retention_hours: float | None) -> VacuumMetrics:

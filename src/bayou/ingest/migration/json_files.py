@@ -96,10 +96,10 @@ def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> 
 
 
 def path_below(folder: str, name: str) -> str:
-    """Return the path of a file in the result of `json_files`.
+    """Return the path of a file that `json_files` has listed, from the folder and the file's name.
 
     Args:
-        folder: the argument of `json_files`, which can be the path of a single file.
+        folder: the argument `folder` of `json_files`, which can be the path of a single file.
         name: the file's `JsonFile.name`.
     """
     return folder if _is_file(folder, name) else f"{folder}/{name.removeprefix('./')}"

@@ -3,14 +3,14 @@
 The ledger's path is `<table>_migration`. Records are migrated in batches. A *part* is a sequence of
 records of one file in one batch. Each row of the ledger describes a part. Before a batch is written
 to the target, the rows of its parts are added to the ledger. The commit to the target then sets the
-version of the transaction identifier `migration/<folder>` to the number of the batch. If the ledger
+version of the transaction identifier `migration/<source>` to the number of the batch. If the ledger
 has a batch that the target lacks, the batch is written again with the same records.
 
 | column | type | |
 |---|---|---|
-| `source` | string | the folder |
-| `batch` | long | number of the batch, from 0 |
-| `file` | string | path relative to the folder |
+| `source` | string | path of the migrated folder, or of a single migrated file |
+| `batch` | long | number of the folder's batch, from 0 |
+| `file` | string | path of the file relative to the folder |
 | `size` | long | size of the file in bytes |
 | `skipped` | long | number of the file's records before the part |
 | `records` | long | number of records in the part |
@@ -43,12 +43,12 @@ from bayou.version import INGEST_ENGINE_INFO
 
 
 def application_id(source: str) -> str:
-    """Return the `appId` whose version is the last migrated batch of a folder."""
+    """Return the `appId` whose version is the number of the last batch migrated from a folder."""
     return f"migration/{source}"
 
 
 def migrated_source(application: str) -> str | None:
-    """Return the folder in an `appId` of a migration; None for any other `appId`."""
+    """Return the folder in an `appId` from `application_id`; None for any other `appId`."""
     prefix = application_id("")
     return application.removeprefix(prefix) if application.startswith(prefix) else None
 
@@ -249,7 +249,7 @@ _MAX_NUMBER = 2**62
 def migrated_offsets(
     topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
 ) -> dict[int, int]:
-    """Return the highest Kafka offset of the migrated records of each partition not in `covered`.
+    """For each Kafka partition not in `covered`, return the highest offset of migrated records.
 
     Args:
         covered: for each partition, the next offset to read, as recorded by the target.

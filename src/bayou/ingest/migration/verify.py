@@ -143,7 +143,8 @@ def _check(
     """Compare a file with the table.
 
     Args:
-        numbers: the result of `_numbers`, and the result of `_dead_letters`.
+        numbers: the sorted sequence numbers of migrated rows from `_numbers`, and the table of
+            dead letters from `_dead_letters`.
         old_records: function that returns the `OldRecords` for a part. `OldRecords` recognizes the
             records that the pipeline reads from Kafka.
         exact: function that returns whether a part must have a row for each record.
@@ -200,7 +201,7 @@ def _check(
 
 
 def _within(numbers: Any, part: Part) -> Any:
-    """Return the slice of sorted sequence numbers that belongs to a part."""
+    """Return those sequence numbers in `numbers` that belong to a part; `numbers` is sorted."""
     start, end = _bounds(numbers, part)
     return numbers.slice(start, end - start)
 

@@ -299,7 +299,7 @@ class _Partition:
 
 
 class _Topics(dict[str, "_Topic"]):
-    """The state of each topic, by key.
+    """The state of each topic, by the topic's key.
 
     A topic that was created during the run is added when it is first used.
     """

@@ -34,9 +34,12 @@ _MAX_COUNTED_FILES = 20_000
 
 
 def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:
-    """Return the number of versions that aren't in the Iceberg metadata of a table yet.
+    """Return the number of table versions that aren't in the table's Iceberg metadata yet.
 
-    The result is the maximum for several tables. It is None if no table has Iceberg metadata.
+    None if no table has Iceberg metadata.
+
+    Args:
+        handles: the tables. The result is the maximum over these tables.
     """
     lags = [lag for handle in handles if (lag := handle.iceberg.lag()) is not None]
     return max(lags, default=None)
@@ -67,7 +70,7 @@ class Watch:
         self._closing.set()
 
     def look(self) -> None:
-        """Poll the brokers. Poll the tables of a topic, too, if their last poll is a minute ago."""
+        """Poll the brokers, and the tables that were last polled at least a minute ago."""
         error: str | None = None
         running, behind = set(self._store.active()), set(self._store.behind())
         topics = [self._configuration.topic(key) for key in sorted(behind)]

@@ -1,7 +1,8 @@
 """The tables that `route-by` wrote before it was removed from a topic's configuration.
 
-These tables keep their rows, and are still registered in the default table. The records of their
-rows must not be added to the topic's table again.
+The topic now writes only to its default table, the table of `destination.table-path`. The other
+tables keep their rows, and are still registered in the default table. The records of these rows
+must not be added to the default table again.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _MAX_OFFSET = 2**62
 def registered_snapshots(
     topic: Topic, default: SnapshotHandle, storage_options: dict[str, str]
 ) -> tuple[SnapshotHandle, ...]:
-    """Return the latest snapshot of each registered table that exists.
+    """Return the latest snapshot of each existing table that is registered in the default table.
 
     This function doesn't check whether a table was deleted, replaced or rolled back.
 
     Args:
-        default: the default table, in which the other tables of the topic are registered.
+        default: the default table, which is the table of `destination.table-path`.
     """
     paths = [
         absolute_path(path, topic.table_path) for path in registered_tables(default.transactions)
@@ -44,13 +45,14 @@ def registered_snapshots(
 def interrupted_rows(
     topic: Topic, default: SnapshotHandle | None, storage_options: dict[str, str]
 ) -> dict[int, BitMap64]:
-    """Return the offsets of rows that only registered tables have, because a batch was interrupted.
+    """Return the offsets of rows that an interrupted batch has written to registered tables.
 
-    The default table hasn't recorded these offsets, so the next batch reads their records again.
+    The batch was interrupted before its commit to the default table. The default table therefore
+    hasn't recorded these offsets, and the next batch reads their records again.
 
     Args:
-        default: the default table, in which the other tables of the topic are registered; None if
-            it doesn't exist.
+        default: the default table, which is the table of `destination.table-path`. The other tables
+            are registered in the default table. None if the default table doesn't exist.
 
     Returns:
         The offsets by Kafka partition.

@@ -36,6 +36,10 @@ def routed_statuses(
 ) -> tuple[RoutedTableStatus, ...]:
     """Return the status of each registered table of `route-by` that exists.
 
+    Args:
+        default: the default table (the table of `destination.table-path`), in which the other
+            tables are registered.
+
     Raises:
         PipelineError: a table was deleted, replaced or rolled back.
     """
@@ -69,8 +73,8 @@ def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, 
     A registered table may not exist yet, because it is registered before the first commit to it.
 
     Args:
-        default: the default table, in which the other tables are registered; None if it doesn't
-            exist.
+        default: the default table (the table of `destination.table-path`), in which the other
+            tables are registered; None if the default table doesn't exist.
     """
     routes = topic.routes
     if routes is None or default is None:
@@ -84,13 +88,13 @@ def routed_snapshots(
 ) -> tuple[SnapshotHandle, ...]:
     """Return the latest snapshot of each registered table of `route-by` that exists.
 
-    If the configuration no longer has `route-by`, the tables aren't checked.
-
     Args:
-        default: the default table, in which the other tables are registered.
+        default: the default table (the table of `destination.table-path`), in which the other
+            tables are registered.
 
     Raises:
-        PipelineError: a table was deleted, replaced or rolled back.
+        PipelineError: a table was deleted, replaced or rolled back. This isn't checked if the
+            configuration no longer has `route-by`.
     """
     options = configuration.connector.storage.storage_options()
     routes = topic.routes

@@ -1,14 +1,15 @@
 """The driver side of a micro-batch with `route-by`.
 
-A batch makes these commits, in this order:
+The *default table* is the table of `destination.table-path`. The *routed tables* are all other
+tables of the topic. A batch makes these commits, in this order:
 
 1. The dead letters to the dead letter table.
 2. The registration of new tables to the default table.
 3. Rows to each routed table.
 4. Rows and the offsets of the batch to the default table.
 
-If a run ends before the last commit, the next run repeats the batch. It skips the dead letters and
-rows that the tables already have.
+If a run ends before the last commit, the next run repeats the batch. The repeated batch skips the
+dead letters and rows that the tables already have.
 """
 
 from __future__ import annotations
@@ -277,7 +278,8 @@ class RoutedBatchWriter(MicroBatchWriter):
         """Context manager that deletes data files if an error in its block prevents their commit.
 
         Args:
-            files: the data files of each table, by the table's index in `outputs`.
+            outputs: the tables to which the batch writes.
+            files: the data files of each table. The keys are indexes in `outputs`.
         """
 
         def discard() -> None:
@@ -305,7 +307,13 @@ def _state(output: RoutedOutput) -> bytes | None:
 def _extend(
     columns: RoutedColumns, outputs: Sequence[RoutedOutput], results: Sequence[RoutedResult]
 ) -> bool:
-    """Add the columns and tables that the results require. Return whether any were added."""
+    """Add the columns and tables that the records of a batch lack; return whether any were added.
+
+    Args:
+        columns: the object to which columns and tables are added.
+        outputs: the tables to which the batch writes.
+        results: the results of the batch's tasks, with new fields and new values of records.
+    """
     values: Counter[str] = Counter()
     for result in results:
         values.update(result.new_values)
@@ -328,7 +336,10 @@ def _merged(schemas: Iterable[StructType]) -> StructType:
 
 
 def _files(results: Sequence[Any]) -> dict[int, list[AddFile]]:
-    """Return the data files that tasks wrote to each table, by the table's index in `outputs`."""
+    """Return the data files that tasks wrote to each table.
+
+    The keys are indexes in `RoutedBatchTask.outputs`.
+    """
     actions: dict[int, list[bytes]] = {}
     for result in results:
         for number, table in result.tables.items():

@@ -49,7 +49,7 @@ class RoutedColumns:
     """The columns of a topic's tables in one batch.
 
     Args:
-        read_at: the ingestion timestamp, in microseconds since the epoch.
+        read_at: the ingestion timestamp of the batch's rows, in microseconds since the epoch.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RoutedColumns:
         self._columns = {table: table.policy.columns() for table in all_tables}
 
     def outputs(self) -> tuple[RoutedOutput, ...]:
-        """Return the tables, the default table first.
+        """Return the tables. The first is the default table, the table of `destination.table-path`.
 
         The number of a table is its index in the result.
         """
@@ -72,6 +72,9 @@ class RoutedColumns:
 
     def routing(self, outputs: Sequence[RoutedOutput]) -> RecordRouting:
         """Return the rules that determine the table of each record.
+
+        Args:
+            outputs: the result of the method `outputs`.
 
         Raises:
             PipelineError: an expression can't be evaluated with the fields of the records.
@@ -97,8 +100,9 @@ class RoutedColumns:
         """Add columns and tables; return whether the batch must be read again.
 
         Args:
-            routing_fields: fields without a column that the router reads.
-            new_fields: for each table, the fields without a column in the table's records.
+            outputs: the result of the method `outputs` for the batch that was read.
+            routing_fields: fields that the router reads, but for which there is no column yet.
+            new_fields: for each table, the fields of its records for which it has no column.
             values: for each value whose table isn't known, the number of records with the value.
         """
         if routing_fields.fields:
@@ -154,7 +158,8 @@ class RoutedRecordsRead:
     Attributes:
         rows: for each table number, the batches of the table's rows. Each batch is paired with the
             index of the batch of records from which it was decoded.
-        dead_letters: batches of dead letters, each paired with the index of the batch of records.
+        dead_letters: batches of dead letters. Each batch is paired with the index of the batch of
+            records from which it was created.
         filtered: number of records that `where` has filtered out.
     """
 

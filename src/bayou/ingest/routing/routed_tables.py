@@ -167,7 +167,7 @@ class RoutedTables:
             table.is_stale = False
 
     def find(self, value: str) -> RoutedTable | None:
-        """Return the table for a value if it is known; otherwise None."""
+        """Return the known table for a value of the `route-by` expression, or None."""
         table = self._routes.table(value, self.reserved)
         return None if table is None else self._tables.get(normalized_table_path(table.path))
 
@@ -254,9 +254,10 @@ class RoutedTables:
         table.is_stale = table.must_record = True
 
     def version_ids(self) -> dict[str, int]:
-        """Return transaction identifiers that record the versions of tables with `must_record`.
+        """Return the transaction identifiers for the next commit to the default table.
 
-        A table is omitted if its version is already recorded.
+        The identifiers record the version of each table whose `must_record` is true. A table is
+        omitted if its version is already recorded.
         """
         ids: dict[str, int] = {}
         for table in self.existing:
@@ -300,7 +301,10 @@ class RoutedTables:
         return {} if snapshot is None else snapshot.transactions
 
     def _registered(self) -> dict[str, tuple[RegisteredTable, RouteTable]]:
-        """Return the registered tables. The keys are normalized paths."""
+        """Return the registration and the `RouteTable` of each registered table.
+
+        The keys are normalized paths.
+        """
         registered = {}
         for entry in registered_tables(self._transactions).values():
             path = absolute_path(entry.path, self._topic.table_path)
@@ -324,7 +328,7 @@ class RoutedTables:
     def _attach(self, path: str, table: RoutedTable, entry: RegisteredTable) -> None:
         """Add a table, after a check that it has the version that the default table has recorded.
 
-        Rows that an interrupted batch has written to the table are found, too.
+        This method also finds the rows that an interrupted batch has written to the table.
 
         Raises:
             PipelineError: the table was deleted, replaced or rolled back.

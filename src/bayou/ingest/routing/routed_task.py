@@ -24,7 +24,10 @@ from bayou.protocol.schema import StructType
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 64 << 20
-"""Maximum size in bytes of the rows in memory; then the rows of the largest table are written."""
+"""Size in bytes of the rows in memory at which the rows of one table are written to a file.
+
+The table is the one with the most bytes in memory.
+"""
 
 
 _CONCURRENT_FILES = 8

@@ -1,8 +1,8 @@
 """Restarts topics that stopped with a transient error, while other topics run.
 
-A new `TopicRun` replaces the finished run. It reads the offsets from brokers and tables, in the
-same way as after a restart of the process. If no offsets are committed yet, it has the same start
-offsets as the finished run.
+A new `TopicRun` replaces the finished run. The new run reads the offsets from brokers and tables,
+in the same way as after a restart of the process. If no offsets are committed yet, the new run has
+the same start offsets as the finished run.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def with_new_columns(
     Args:
         new_fields: the new fields as partial columns. The partial column of a nested field is its
             top-level column without all other fields.
-        with_column: function that adds a field to columns and returns the new columns; None if the
-            table can't have the field.
+        with_column: function that adds a field to columns and returns the new columns. It returns
+            None if the table can't have the field.
 
     Returns:
         The new columns, and the lowercase paths of the fields that can't be added.
@@ -56,6 +56,7 @@ def within_limit(
     returned.
 
     Args:
+        columns: the known columns. Fields in `new_fields` that are known already are skipped.
         new_fields: the new fields as partial columns. The partial column of a nested field is its
             top-level column without all other fields.
         room: maximum number of leaf fields.

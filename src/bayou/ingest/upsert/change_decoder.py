@@ -200,6 +200,10 @@ class ChangeReader:
         """Return the new row and the deleted key in Debezium's envelope, each as JSON or None.
 
         A record has only one of the two. A skipped tombstone has neither.
+
+        Args:
+            at: the index of the record in `source`.
+            value: the value of the record; None for a tombstone.
         """
         if value is None:
             if self._keys.ordering:

@@ -79,7 +79,7 @@ class DeletedKeys:
         """Store the deletes among `rows` in this table.
 
         Args:
-            rows: the result of `last_of_each_key`.
+            rows: the rows that `last_of_each_key` returns.
         """
         deletes = rows.filter(rows.column(DELETED))
         if deletes.num_rows == 0:
@@ -122,7 +122,7 @@ class DeletedKeys:
         """Return the table's snapshot; create an empty table if it doesn't exist.
 
         Args:
-            winners: schema of the result of `last_of_each_key`.
+            winners: schema of the rows that `last_of_each_key` returns.
         """
         snapshot = self.snapshot
         if snapshot is not None:

@@ -53,7 +53,7 @@ def with_definition(builder: TransactionBuilder, topic: Topic) -> TransactionBui
 
 
 def lacks_layout_columns(topic: Topic, schema: StructType) -> bool:
-    """Whether a schema lacks a partition column or a clustering column of the topic's table."""
+    """Whether a schema lacks a configured partition column or clustering column of the topic."""
     destination = topic.config.destination
     return any(name not in schema.names for name in destination.partition_columns) or any(
         _field(topic, schema, path) is None for path in destination.clustering_paths
@@ -75,7 +75,7 @@ def with_column_comments(topic: Topic, schema: StructType) -> StructType:
 def table_differences(topic: Topic, snapshot: Snapshot) -> tuple[TableDifference, ...]:
     """Return the differences between the configured settings and a table.
 
-    Comments of columns that aren't in the table are ignored.
+    A configured comment is ignored if the table doesn't have the comment's column.
     """
     destination = topic.config.destination
     differences = [

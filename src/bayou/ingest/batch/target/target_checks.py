@@ -199,7 +199,7 @@ a concurrent RESTORE, so no RESTORE can be between the check and the commit.
 """
 
 NEWEST_RESTORE = "bayou.newestRestore"
-"""The commit tag with the version of the newest RESTORE that the check found."""
+"""The commit tag with the version of the newest RESTORE that `check_not_restored` found."""
 
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
@@ -242,16 +242,18 @@ def check_not_restored(
     """Check that the table wasn't restored since the topic's last commit.
 
     A RESTORE removes rows, but it keeps the transaction identifiers that record the offsets of
-    these rows. A pipeline therefore wouldn't read their records again. A RESTORE passes the check
-    in each of these cases:
+    these rows. A pipeline therefore wouldn't read the records of the removed rows again. A RESTORE
+    passes the check in each of these cases:
 
     - The setting `accept-restore` is the version of the RESTORE, or a later version.
     - The topic has recorded the RESTORE in an earlier commit; see `restore_app_id`.
-    - The table records neither offsets of the topic nor migrated batches.
+    - The table records neither offsets of the topic nor batches of migrated files.
 
-    If log cleanup has deleted commits before they were checked, one of them may be a RESTORE. The
-    table then passes the check if it has the row of each Kafka partition's last recorded offset,
-    and a row of each migrated folder's last batch.
+    If log cleanup has deleted commits before they were checked, one of them may be a RESTORE. In
+    this case, the table passes the check if it has both of these:
+
+    - For each Kafka partition, the row of the last recorded offset.
+    - For each folder of files that were migrated to the table, a row of the last migrated batch.
 
     Args:
         latest: the latest version of the table.

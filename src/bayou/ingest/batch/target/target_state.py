@@ -206,7 +206,9 @@ class TargetState:
         return {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
 
     def _set_successor(self) -> Snapshot | None:
-        """Load the latest snapshot, check it against the last version read, and make it current.
+        """Load the latest snapshot, and make it the last version that was read.
+
+        The snapshot is first compared with the version that was read before.
 
         Raises:
             PipelineError: the table was deleted, replaced, restored or rolled back.

@@ -41,8 +41,8 @@ class TargetUpserts:
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
         """Return the last row of each upsert key, which can be a delete of the key.
 
-        A row deletes its key if its column `DELETED` is true. If the target doesn't exist yet, the
-        table of deleted keys is cleared first.
+        A row deletes its key if its column `DELETED` is true. If the target doesn't exist yet, this
+        method first calls `clear_deleted_keys`.
 
         Args:
             rows: rows of the target, with the additional boolean column `DELETED`.
@@ -58,7 +58,8 @@ class TargetUpserts:
         nothing is cleared.
 
         Raises:
-            CommitConflictError: another process is creating the target, and has stored keys.
+            CommitConflictError: another process is creating the target, and has stored deleted
+                keys.
         """
         if self._snapshot is not None:
             return

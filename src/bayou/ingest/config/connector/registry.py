@@ -24,7 +24,7 @@ def _check_url(url: str, keys: str) -> None:
     """Check that a URL begins with http:// or https://, has a host and has no credentials.
 
     Args:
-        keys: the keys to use for credentials, for the message.
+        keys: the names of the YAML keys for credentials, which the error message recommends.
 
     Raises:
         ValueError: the URL fails the check. The message doesn't show the URL.
@@ -139,7 +139,10 @@ class SchemaRegistryConfig(Section):
                 return None
 
     def key_subject(self, topic: str) -> str | None:
-        """Return the subject of a topic's keys; None if the strategy isn't `topic-name`."""
+        """Return the subject of a topic's keys.
+
+        None if `subject-name-strategy` isn't `topic-name`.
+        """
         return f"{topic}-key" if self.subject_name_strategy == "topic-name" else None
 
     def address(self) -> RegistryAddress:

@@ -58,7 +58,10 @@ class UnityConfig(Section):
         return unity_settings(self.options())
 
     def problem(self) -> str | None:
-        """Return a message if the address is set neither here nor in the environment; else None."""
+        """Return a message if neither this section nor the environment has the address.
+
+        Otherwise, return None.
+        """
         if self.uri is None and not (os.environ.get(URI) or os.environ.get("DATABRICKS_HOST")):
             return f"unity.uri is missing; write the server's address or set {URI}"
         return None

@@ -369,7 +369,10 @@ class _ZeroByteValues:
         return self._of(schema)[0]
 
     def _of(self, schema: Any) -> tuple[int, bool]:
-        """Return the result of `of`, and whether the schema's values have an empty encoding."""
+        """Return the maximum number of zero-byte values in one value, as `of` does.
+
+        Also return whether all values of the schema have an empty encoding.
+        """
         match schema:
             case list():  # a union's index takes a byte
                 options = (self.of(option) for option in schema if option != "null")
@@ -489,7 +492,7 @@ def avro_schema_columns(text: str) -> StructType:
 
 
 class _AnyValueError(Exception):
-    """A type is recursive or a union, so its values are stored as JSON strings."""
+    """A type is recursive or a union, so its values are stored as JSON in a string column."""
 
 
 def _type(

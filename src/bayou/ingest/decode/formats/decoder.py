@@ -166,10 +166,10 @@ class RecordDecoder:
         return msgspec.json.encode(record, enc_hook=_encode_other)
 
     def key_text(self, key: bytes | None) -> str | None:
-        """Convert a Kafka key to a JSON string for a column.
+        """Convert a Kafka key to the JSON text that a string column stores.
 
-        If `format.key` is `json` and the key isn't valid JSON, the result is a JSON string that
-        contains the key.
+        If `format.key` is `json` and the key isn't valid JSON, the key is encoded as a JSON value
+        of type string: `a` becomes `"a"`.
 
         Raises:
             ValueError: the key can't be read.

@@ -57,7 +57,7 @@ def flattened(
 
 
 def takes_objects(field: StructField) -> bool:
-    """Whether a flat column can store objects: it is a struct, a map or a JSON string."""
+    """Whether a flat column can store objects: as a struct, as a map or as JSON in a string."""
     return is_json_text(field) or isinstance(field.data_type, StructType | MapType)
 
 

@@ -94,7 +94,12 @@ class JsonSchemaReader:
         return known
 
     def _refusal(self, number: int, reason: str) -> ValueError:
-        """Return the error for an unusable schema, and cache it for later values of the schema."""
+        """Return the error for an unusable schema, and cache it for later values of the schema.
+
+        Args:
+            number: the id of the schema in the registry.
+            reason: the end of the error message, which begins with `schema ID of the registry`.
+        """
         self._refused[number] = f"schema {number} of the registry{reason}"
         return ValueError(self._refused[number])
 
