@@ -18,6 +18,7 @@ import pytest
 
 import bayou
 from bayou.api.datasets.dataset import to_duckdb_dataset
+from bayou.api.queries.duckdb_query import table_names
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, PrerequisiteError, TableNotFoundError
 from support.file_counts import CountingReporter, counting_engine
@@ -123,6 +124,10 @@ def test_from_names_paths(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(path).parent)
     assert bayou.sql("SELECT count(*) FROM './orders'").fetchall() == [(79,)]
     assert bayou.sql(f"WITH o AS (FROM '{path}') SELECT max(id) FROM o").fetchall() == [(79,)]
+
+
+def test_names_of_with_clauses_arent_case_sensitive() -> None:
+    assert table_names("WITH Recent AS (SELECT 1 AS id) SELECT * FROM recent, other") == ["other"]
 
 
 def test_earlier_versions_are_queried(path: str) -> None:

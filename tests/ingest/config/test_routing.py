@@ -77,6 +77,14 @@ def test_tables_are_found_by_value_name_and_path(tmp_path):
     assert routed.routes is None
 
 
+def test_a_table_is_found_by_its_path_if_all_values_have_the_same_table_name(tmp_path):
+    routes = "expression: kind, table-path: 'lake/{value}/rows'"
+    configuration = load(tmp_path, routes, path="lake/default")
+    assert configuration.find_table("rows") is None
+    path = f"{tmp_path}/lake/click/rows"
+    assert configuration.find_table(path) == path
+
+
 def test_a_value_never_gets_another_table_of_the_topic(tmp_path):
     routes = "expression: kind, table-path: 'lake/{value}', tables: {x: lake/buys}"
     topic = load(tmp_path, routes).topics[0]

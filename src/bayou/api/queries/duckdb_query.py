@@ -222,10 +222,10 @@ def _table_names(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]
             case {"type": "BASE_TABLE", "table_name": str(name), "schema_name": ""}:
                 names[name] = None
             case {"cte_map": {"map": list(entries)}, **rest}:
-                with_names.update(entry["key"] for entry in entries)
+                with_names.update(entry["key"].lower() for entry in entries)
                 trees += [rest, entries]
             case dict(node):
                 trees.extend(node.values())
             case list(nodes):
                 trees.extend(nodes)
-    return [name for name in names if name not in with_names]
+    return [name for name in names if name.lower() not in with_names]

@@ -227,7 +227,8 @@ class RouteByConfig(Section):
                 return RouteTable(path=listed.table_path, name=listed.name)
         if self.table_path is None:
             return None
-        for template in (self._name_template, self.table_path):
+        templates = (self._name_template, self.table_path)
+        for template in (t for t in templates if VALUE in t):
             match = pattern_of(template).fullmatch(name)
             if match is not None:
                 return self._named(match[1])
