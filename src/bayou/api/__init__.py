@@ -1,6 +1,6 @@
 """The API for programs without Spark: `table`, `write`, and the handles that `table` returns.
 
-Start at `table`.
+Start reading at `table`.
 """
 
 from typing import TYPE_CHECKING

@@ -100,8 +100,8 @@ def records_lost_error(message: str, topic: str) -> RecordsLostError:
     """Return the error for lost records. Its message names the setting that skips lost records.
 
     Args:
-        message: the message of the Kafka reader's error. If the message already names the setting,
-            it isn't changed.
+        message: the message of the Kafka reader's error. A message that already names the setting
+            isn't changed.
     """
     advice = (
         " To continue with the records that remain, set "

@@ -1,1 +1,1 @@
-"""Tables as pyarrow datasets, which DuckDB, Polars and others scan. Start at `dataset`."""
+"""Tables as pyarrow datasets, which DuckDB, Polars and others scan. Start reading at `dataset`."""

@@ -1,4 +1,4 @@
 """Queries of tables without Spark: DuckDB (`sql`) and Polars (`scan_polars`).
 
-Start at `duckdb_query`. `sources` opens the tables that are arguments of queries.
+Start reading at `duckdb_query`. `sources` opens the tables that are arguments of queries.
 """

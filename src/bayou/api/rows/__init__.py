@@ -1,1 +1,4 @@
-"""Rows of a table as Arrow data: reads, parallel iteration, lossless casts. Start at `read`."""
+"""Rows of a table as Arrow data: reads, parallel iteration, lossless casts.
+
+Start reading at `read`.
+"""

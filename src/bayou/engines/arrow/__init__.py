@@ -1,6 +1,6 @@
 """The default engine: local files and obstore for storage, pyarrow for JSON and Parquet.
 
-Start at `engine.ArrowEngine`. `files` selects the storage by the scheme of a path.
+Start reading at `engine.ArrowEngine`. `files` selects the storage by the scheme of a path.
 """
 
 from bayou.engines.arrow.engine import ArrowEngine

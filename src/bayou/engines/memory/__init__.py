@@ -1,6 +1,6 @@
 """An engine that stores files in the process's memory, for tests.
 
-Start at `engine.MemoryEngine`.
+Start reading at `engine.MemoryEngine`.
 """
 
 from bayou.engines.memory.engine import MemoryEngine

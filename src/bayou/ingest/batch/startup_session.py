@@ -72,7 +72,10 @@ class StartupSession:
         return _Tasks(self, list(values))
 
     def started(self, spark: SparkSession) -> None:
-        """Set the started Spark session. The process ends after its current task."""
+        """Set the Spark session that was started.
+
+        The next tasks run in Spark, so the process of this object ends after its current task.
+        """
         self._spark = spark
         self._is_decided.set()
         self._is_ending = True

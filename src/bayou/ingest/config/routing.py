@@ -23,7 +23,10 @@ from bayou.ingest.config.processing import check_expression, parsed_expression
 from bayou.kernel.expressions.model import Expression
 
 VALUE = "{value}"
-"""Placeholder for the name of a value in `route-by.table-path` and `route-by.table-name`."""
+"""Placeholder in `route-by.table-path` and `route-by.table-name`.
+
+For each value of the expression, it is replaced by the `value_name` of the value.
+"""
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_]{0,63}\Z")
 _HASHED = re.compile(r"_[0-9a-f]{8}\Z")

@@ -49,7 +49,7 @@ def sampled_records(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the first records of each range, each batch with its Kafka partition.
 
-    About `max_bytes` bytes are read in total, with the same limit for each partition. At least one
+    About `max_bytes` bytes are read in total, divided equally among the partitions. At least one
     batch is read from each partition.
     """
     limit = max_bytes // max(1, len(spans))

@@ -1,6 +1,6 @@
 """Maintenance of a topic's table: compaction, OPTIMIZE, VACUUM, and removal of old deleted keys.
 
-Start at `scheduler`, which decides when a task is due; `steps` runs the tasks.
+Start reading at `scheduler`, which decides when a task is due; `steps` runs the tasks.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Migration of existing JSON files into a topic's table.
 
-Start at `migrate`. The migration ledger (`ledger`) records which files were migrated. `verify`
-compares the records of the files with the rows of the table.
+Start reading at `migrate`. The migration ledger (`ledger`) records which files were migrated.
+`verify` compares the records of the files with the rows of the table.
 """
 
 from typing import TYPE_CHECKING

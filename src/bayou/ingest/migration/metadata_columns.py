@@ -115,8 +115,9 @@ class OldRecords:
         """Remove the metadata fields from records.
 
         Returns:
-            The records, and a boolean for each record that is true if the pipeline reads it from
-            Kafka.
+            The records without these fields, and one boolean for each record. The boolean is true
+            if the record's metadata fields name a record that the pipeline reads from Kafka. Such a
+            record isn't migrated.
         """
         result, from_kafka = list(values), [False] * len(values)
         for at, value in enumerate(values):

@@ -1,7 +1,7 @@
 """Monitoring of a running pipeline: metrics, health and a status page over HTTP.
 
-Start at `status`, which defines the values of a pipeline's status. `status_store` collects them
-from the events of a run.
+Start reading at `status`, which defines the values of a pipeline's status. `status_store` collects
+them from the events of a run.
 """
 
 from bayou.ingest.monitoring.listeners import Listeners, Monitor, monitored

@@ -1,4 +1,4 @@
 """The schema of a topic's table: schema files, inferred types, new columns and key columns.
 
-Start at `policy`, which applies the schema policy to the fields of records.
+Start reading at `policy`, which applies the schema policy to the fields of records.
 """

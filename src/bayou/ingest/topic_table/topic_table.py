@@ -112,8 +112,8 @@ class TopicTable:
 
         Raises:
             ArgumentError: a record can't be encoded as JSON.
-            BayouError: the write failed, and no row was written. If it is unknown whether the rows
-                were committed, the message says so. If dead letters were committed before the
+            BayouError: the write failed. No row was written, unless the message says that it is
+                unknown whether the rows were committed. If dead letters were committed before the
                 error, the message contains their number.
         """
         values = json_records(records, argument="records")

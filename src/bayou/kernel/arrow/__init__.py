@@ -1,4 +1,4 @@
 """Arrow values of the kernel: types, rows, batches, closeable iterators and serialization.
 
-Start at `types`, which converts between Delta types and Arrow types.
+Start reading at `types`, which converts between Delta types and Arrow types.
 """

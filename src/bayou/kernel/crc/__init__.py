@@ -1,5 +1,5 @@
 """Version checksums (PROTOCOL.md, Version Checksum File): the `.crc` files of the log.
 
-Start at `read`, which reads and validates a checksum. `write` computes the checksum of a version
-from the checksum of the previous version and the commit.
+Start reading at `read`, which reads and validates a checksum. `write` computes the checksum of a
+version from the checksum of the previous version and the commit.
 """

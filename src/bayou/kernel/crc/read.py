@@ -22,7 +22,10 @@ from bayou.protocol.version_checksum import VersionChecksum
 _LOG = logging.getLogger(__name__)
 
 _MAX_CHECKSUM_BYTES = 16 * 1024 * 1024
-"""Maximum size of a checksum file that is read. Larger files may list all files of the table."""
+"""Maximum size of a checksum file that is read.
+
+A larger checksum file probably contains the list of all data files, which isn't used.
+"""
 
 
 @dataclass(frozen=True, slots=True)

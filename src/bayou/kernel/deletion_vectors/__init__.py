@@ -1,5 +1,5 @@
 """Deletion vectors (PROTOCOL.md, Deletion Vectors): reading, prefetching and writing.
 
-Start at `read`, which decodes one vector. `prefetch` reads the vectors of many files together, and
-`write` writes new vectors.
+Start reading at `read`, which decodes one vector. `prefetch` reads the vectors of many files
+together, and `write` writes new vectors.
 """

@@ -1,6 +1,6 @@
 """Expressions and predicates: the model, SQL parsing, types and evaluation over Arrow.
 
-Start at `model`. `sql` parses expressions, and `functions` has a module for each group of
+Start reading at `model`. `sql` parses expressions, and `functions` has a module for each group of
 functions.
 """
 

@@ -400,7 +400,7 @@ class Scan:
     ) -> Iterator[ScanFileBatch]:
         """Use older log files to list the live files, because the checkpoint can't be read.
 
-        The files that commits after the checkpoint added are omitted. They were already returned.
+        Files that were added after the checkpoint are omitted, because they were already returned.
 
         Args:
             error: the error of reading the checkpoint. This error is raised if older log files

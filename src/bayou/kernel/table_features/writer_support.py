@@ -191,8 +191,8 @@ def check_row_tracking(
 ) -> None:
     """Check the row tracking properties, and that no column has a name reserved for row tracking.
 
-    Row tracking must not be both enabled and suspended, except if it was in this state before the
-    commit. This exception permits changes of other properties.
+    Row tracking must not be both enabled and suspended. A table that was already in this state
+    before the commit is accepted, so that its other properties can be changed.
 
     Args:
         state: the table before the commit; None if the table doesn't exist.

@@ -1,6 +1,6 @@
 """`DeltaTable`, a drop-in for `delta.tables.DeltaTable`, and its builders.
 
-Start with the module `delta_table`.
+Start reading at `delta_table`.
 """
 
 from bayou.spark.delta_table.delta_table import DeltaTable

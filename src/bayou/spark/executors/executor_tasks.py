@@ -34,8 +34,8 @@ _DONE, _FAILED = b"+", b"-"
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task; return the function's result or error, encoded.
 
-    A transient error, such as an unreachable store, is raised in all attempts except the last one,
-    so that Spark retries the task. All other errors are returned.
+    A transient error, such as an unreachable store, is raised, so that Spark retries the task. In
+    the last attempt, it is returned. All other errors are returned in every attempt.
 
     Args:
         run: the function. If it fails, it deletes the files that it has written, and raises an

@@ -1,7 +1,7 @@
 """The data source `bayou-kafka`: Kafka topics as DataFrames, without a JAR.
 
-Start with `data_source`. `planning` determines the offset ranges of a read. `consumer` reads an
-offset range in a task.
+Start reading at `data_source`. `planning` determines the offset ranges of a read. `consumer` reads
+an offset range in a task.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """Distributed log replay: scans and snapshots of large tables as Spark jobs.
 
-Start with `builder.DistributedScanBuilder`.
+Start reading at `builder.DistributedScanBuilder`.
 """
 
 from bayou.spark.log_replay.builder import DistributedScanBuilder

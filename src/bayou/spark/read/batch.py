@@ -60,7 +60,10 @@ settings of log replay are set, they apply instead of this limit.
 """
 
 SLICE_BYTES = 2 * 1024 * 1024
-"""Approximate number of bytes of a checkpoint that each task replays (about 20,000 files)."""
+"""Approximate size in bytes of the part of a checkpoint that one task replays.
+
+This part has the `add` actions of about 20,000 data files.
+"""
 
 
 class FilesPartition(InputPartition):

@@ -1,4 +1,4 @@
 """Settings and environment of a Spark session: configuration, storage options, versions.
 
-Start with `settings`, which defines every setting.
+Start reading at `settings`, which defines every setting.
 """

@@ -1,6 +1,6 @@
 """Delta tables as streaming sources: offsets, micro-batches, and tracking of schema changes.
 
-Start at `table_stream`. Offsets, options and errors are the same as in delta-spark.
+Start reading at `table_stream`. Offsets, options and errors are the same as in delta-spark.
 """
 
 from bayou.spark.streaming.offsets import SourceOffset

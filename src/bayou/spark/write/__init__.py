@@ -1,6 +1,7 @@
 """Writes of DataFrames: `df.write`, `df.writeTo`, `df.writeStream`.
 
-Start with `writer_hooks`. `started_write` plans and commits a write; `tasks` runs on executors.
+Start reading at `writer_hooks`. `started_write` plans and commits a write; `tasks` runs on
+executors.
 """
 
 from bayou.spark.write.options import WriteOptions

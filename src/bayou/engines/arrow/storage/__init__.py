@@ -1,5 +1,5 @@
 """File system clients: local disks, object stores and HDFS.
 
-Start with `local_files`. `conditional_put` (object stores) and `exclusive_create` (local disks)
-implement put-if-absent, which publishes commits.
+Start reading at `local_files`. `conditional_put` (object stores) and `exclusive_create` (local
+disks) implement put-if-absent, which publishes commits.
 """

@@ -1,4 +1,4 @@
 """DELETE and UPDATE, with functions that MERGE, overwrites and REORG PURGE also use.
 
-Start at `operation`. `row_changes` rewrites a file or writes its deletion vector.
+Start reading at `operation`. `row_changes` rewrites a file or writes its deletion vector.
 """

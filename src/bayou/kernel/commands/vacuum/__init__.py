@@ -1,4 +1,4 @@
 """VACUUM: delete files that no version within the retention period references.
 
-Start at `vacuum`. `plan` compares a listing of the table's folder with `referenced_files`.
+Start reading at `vacuum`. `plan` compares a listing of the table's folder with `referenced_files`.
 """

@@ -1,6 +1,6 @@
 """Append and overwrite: the plan, the files that tasks write, and the commit.
 
-Start at `request`, which defines the options of a write.
+Start reading at `request`, which defines the options of a write.
 """
 
 from bayou.kernel.commands.write.commit import WriteResult, commit_write

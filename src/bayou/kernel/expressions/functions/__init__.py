@@ -1,6 +1,7 @@
 """The functions that expressions support.
 
-Start at `registry`, which lists all of them. `definition` has the classes that define a function.
+Start reading at `registry`, which lists all of them. `definition` has the classes that define a
+function.
 """
 
 from bayou.kernel.expressions.functions.definition import Binding, Call, Function, Macro

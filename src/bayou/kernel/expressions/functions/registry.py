@@ -66,7 +66,10 @@ def find(name: str) -> Function | Macro:
 
 
 def inexact_function(expression: Expression) -> str | None:
-    """Return the name of a function in `expression` whose `exact` is False; otherwise None."""
+    """Return the name of a function in `expression` whose results may differ from Spark's.
+
+    These are the functions with `Function.exact` False. None if all functions are exact.
+    """
     if isinstance(expression, FunctionCall):
         function = _by_name().get(expression.name.lower())
         if isinstance(function, Function) and not function.exact:

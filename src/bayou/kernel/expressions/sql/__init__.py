@@ -1,4 +1,5 @@
 """Parsing of SQL expressions in Spark's dialect, with sqlglot.
 
-Start at `parser`. `syntax_tree` calls sqlglot, and `translation` converts sqlglot's syntax tree.
+Start reading at `parser`. `syntax_tree` calls sqlglot, and `translation` converts sqlglot's syntax
+tree.
 """

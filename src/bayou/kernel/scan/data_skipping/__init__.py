@@ -1,5 +1,5 @@
 """Data skipping: selecting the files that may contain a row that matches a predicate.
 
-Start at `pruning`, which selects files. It uses the plan in `skipping`, which evaluates a predicate
-over the ranges of columns in each file (`column_ranges`).
+Start reading at `pruning`, which selects files. It uses the plan in `skipping`, which evaluates a
+predicate over the ranges of columns in each file (`column_ranges`).
 """

@@ -155,7 +155,7 @@ class _ColumnRange(Range):
 
         A file with at most two non-null values contains only its minimum and its maximum. For such
         a file, the result is whether `value` may equal one of them. For a file with more values,
-        the result is true.
+        the result is true. The caller compares `value` with the bounds in any case.
 
         Only float and double columns are checked. For these columns, the bounds alone often exclude
         few values: the maximum is often NaN, which is the largest value.
