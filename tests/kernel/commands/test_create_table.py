@@ -82,6 +82,9 @@ def test_generated_and_identity_columns_are_made_on_write(make):
     assert rows == [{"id": 1, "twice": 2, "n": 10}, {"id": 2, "twice": 4, "n": 15}]
     with pytest.raises(ArgumentError, match="ILLEGAL_STEP"):
         identity_column(number, start=1, step=0, allow_explicit=True)
+    for start, step in ((1 << 63, 1), (1, -(1 << 63) - 1)):
+        with pytest.raises(ArgumentError, match="exceeds the range of bigint"):
+            identity_column(number, start=start, step=step, allow_explicit=True)
 
 
 def test_a_table_that_is_there_is_refused_kept_or_replaced_as_asked(make):

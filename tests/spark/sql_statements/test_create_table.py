@@ -261,3 +261,13 @@ def test_a_shallow_clone_copies_transaction_identifiers_unless_the_session_says_
         run.spark.conf.unset(setting)
     assert bayou.table(str(tmp_path / "a")).snapshot().transactions == {"app": 7}
     assert bayou.table(str(tmp_path / "b")).snapshot().transactions == {}
+
+
+def test_a_large_start_of_an_identity_column_is_exact(run):
+    start = (1 << 53) + 1
+    run(
+        "CREATE TABLE {t} (id BIGINT GENERATED ALWAYS AS IDENTITY "
+        f"(START WITH {start} INCREMENT BY -{start})) USING delta"
+    )
+    (found,) = identity_columns(run.snapshot.schema).values()
+    assert (found.start, found.step) == (start, -start)

@@ -129,6 +129,13 @@ def identity_column(
             "(DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP). Set another step.",
             argument="step",
         )
+    for name, value in (("start", start), ("step", step)):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ArgumentError(
+                f"column {column.name!r}: the {name} of the identity column, {value}, exceeds the "
+                "range of bigint. Set another value.",
+                argument=name,
+            )
     if column.data_type != LONG:
         raise SchemaError(
             f"column {column.name!r}: an identity column can't have the type {column.data_type} "

@@ -154,23 +154,25 @@ class TokenCursor:
 
     def number(self, expected: str) -> float:
         """Parse a number that can have a minus sign and a type suffix, such as `-10L`."""
-        sign = -1 if self.take("-") else 1
-        if self.at_end or not self._tokens[self._at].is_number:
-            raise self.error(expected)
-        self._at += 1
-        return sign * float(self._tokens[self._at - 1].text.upper().rstrip("LSYFBD"))
+        return float(self._number_text(expected))
 
     def integer(self, expected: str) -> int:
         """Parse an integer, with or without quotes."""
         if self.at_string:
-            digits = self.string(expected)
-            if not digits.strip().isdecimal():
-                raise self.error(expected, back=1)
-            return int(digits)
-        value = self.number(expected)
-        if value != int(value):
+            digits = self.string(expected).strip()
+        else:
+            digits = self._number_text(expected)
+        if not digits.removeprefix("-").isdecimal():
             raise self.error(expected, back=1)
-        return int(value)
+        return int(digits)
+
+    def _number_text(self, expected: str) -> str:
+        """Parse a number; return its sign and digits, without the suffix."""
+        sign = "-" if self.take("-") else ""
+        if self.at_end or not self._tokens[self._at].is_number:
+            raise self.error(expected)
+        self._at += 1
+        return sign + self._tokens[self._at - 1].text.upper().rstrip("LSYFBD")
 
     def time_travel(self) -> tuple[int | None, str | None]:
         """Parse `[FOR] VERSION | TIMESTAMP AS OF ...`; return the version and the timestamp.
