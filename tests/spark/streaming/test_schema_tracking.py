@@ -183,6 +183,23 @@ def test_changes_without_files_in_between_are_taken_over_at_once(followed):
     assert stream.latest_offset(change).index == POST_METADATA_CHANGE_INDEX
 
 
+def test_changes_after_the_first_rows_need_consent_also_if_they_are_merged():
+    followed = Followed()
+    followed.commit(protocol(2, 5), meta(ID, V), add("a"))
+    followed.commit(meta(ID, V, **{"delta.appendOnly": "true"}))  # the snapshot that is read first
+    stream = followed.open()
+    stream.latest_offset(stream.initial_offset())
+    followed.commit(meta(ID))
+    state = Table.for_path(followed.engine, followed.table).latest_snapshot(followed.engine)
+    tracking = SchemaTracking(followed.engine, state, StreamOptions.parse(followed.options))
+    tracking.merge_consecutive(followed.engine)
+    assert tracking.read_state.schema.names == ("id",)
+    with refused("DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION") as caught:
+        followed.open()
+    assert "allowSourceColumnDrop" in caught.value.message
+    followed.open(allowSourceColumnDrop="2")
+
+
 def test_two_streams_with_one_log_are_noticed(followed):
     one, other = followed.open(), followed.open()
     one.latest_offset(one.initial_offset())

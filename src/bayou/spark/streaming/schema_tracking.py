@@ -40,6 +40,8 @@ from bayou.spark.streaming.options import StreamOptions
 from bayou.spark.streaming.schema_log import SchemaLog, SchemaLogEntry
 
 _UNKNOWN_SOURCE = "sources/0"
+_NO_ENTRY = -1
+"""Number of the entry before the first entry of a schema log."""
 
 
 class SchemaTracking:
@@ -125,6 +127,9 @@ class SchemaTracking:
         The query then stops once, and not at each of these changes. A commit is included if it
         changes the metadata or the protocol, and has no files. The merge ends before the first
         other commit.
+
+        The log's first entry isn't replaced: rows of the initial snapshot may have been read with
+        it, so `check_consent` must compare the new entry with it.
         """
         current = self._log.current
         if current is None:
@@ -140,13 +145,13 @@ class SchemaTracking:
             protocol = files.protocol or protocol
         if last == current.version:
             return
-        known = self._state
+        known, previous = self._state, self._log.previous_for_replacement()
         entry = SchemaLogEntry.of(
             last,
             metadata or current.metadata(known.metadata),
             protocol or current.protocol_action(known.protocol),
             current.source_path,
-            self._log.previous_for_replacement(),
+            None if previous == _NO_ENTRY else previous,
         )
         self._log.write(entry)
         self._set_read_state(entry)
