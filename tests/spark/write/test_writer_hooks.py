@@ -412,6 +412,21 @@ def test_a_stream_makes_a_partitioned_table(spark, frame, tmp_path):
     assert len(rows(path)) == 6
 
 
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_a_table_named_by_its_path_is_created_if_the_path_has_none(frame, tmp_path, mode):
+    name = f"delta.`{tmp_path}/t`"
+    write(frame).mode(mode).partitionBy("p").saveAsTable(name)
+    assert len(rows(tmp_path / "t")) == 6
+    write(frame).mode("ignore").saveAsTable(name)
+    with pytest.raises(TableAlreadyExistsError, match="already exists"):
+        write(frame).saveAsTable(name)
+    write(frame).mode("append").saveAsTable(name)
+    assert len(rows(tmp_path / "t")) == 12
+    with pytest.raises(AnalysisException):
+        frame.write.insertInto(f"delta.`{tmp_path}/missing`")
+    assert not (tmp_path / "missing").exists()
+
+
 @pytest.mark.slow
 def test_a_stream_into_a_name_goes_to_its_location(spark, frame, tmp_path):
     source = str(tmp_path / "in")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -46,14 +47,14 @@ def save(request: WriteRequest) -> Any:
     table = None
     path = request.path
     if request.table is not None:
-        table = named_table(request.spark, request.table, behind_views=ignores_views(request))
+        table = _target(request, request.table)
         if table is None and request.method == "saveAsTable" and request.mode == "overwrite":
             _check_replaceable(request.spark, request.table)
         if table is None or (request.method == "insertInto" and not table.exists):
             return NotImplemented
         if request.method == "saveAsTable" and request.mode == "overwrite":
             table.check_location(path)
-        path = table.path if table.exists else path or table.path
+        path = table.path if table.exists or table.is_path else path or table.path
     options = WriteOptions.parse(
         with_session_defaults(request.spark, path, {**request.options, "path": path or ""})
     )
@@ -63,6 +64,18 @@ def save(request: WriteRequest) -> Any:
         return None
     _save_to_named_table(request, table, options)
     return None
+
+
+def _target(request: WriteRequest, name: str) -> NamedTable | None:
+    """Return the `NamedTable` for the name in a write; None if Spark must handle the write.
+
+    For a path name, `exists` is whether the path has a table.
+    """
+    table = named_table(request.spark, name, behind_views=ignores_views(request))
+    if table is None or not table.is_path:
+        return table
+    engine = session_engine(request.spark, table.path, request.options)
+    return replace(table, exists=Table.for_path(engine, table.path).exists(engine))
 
 
 def start(request: StreamWriteRequest) -> Any:
@@ -178,7 +191,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
     if table.exists and mode is WriteMode.IGNORE:
         return
     partitioning, clustering = _partitioning(request), _clustering(request)
-    managed = request.path is None
+    managed = request.path is None and not table.is_path
     operation = Operation.WRITE
     if not table.exists:
         operation = Operation.CREATE_TABLE_AS_SELECT
@@ -194,7 +207,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
         operation,
         is_managed=managed,
     )
-    if not table.exists:
+    if not (table.exists or table.is_path):
         table.register(request.spark, options.path)
 
 
