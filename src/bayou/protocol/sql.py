@@ -229,16 +229,19 @@ class LengthLimit:
         return f"{self.kind}({self.max_length})"
 
 
-def parse_field(name: str, sql: str) -> StructField:
+def parse_field(name: str, sql: str, *, timestamp: DataType = TIMESTAMP) -> StructField:
     """Create a nullable column from its name and its type in SQL.
 
     If the type contains `char` or `varchar`, the column's metadata stores the SQL of the type under
     `__CHAR_VARCHAR_TYPE_STRING`.
 
+    Args:
+        timestamp: the type that the name `timestamp` stands for.
+
     Raises:
         SchemaJsonError: the SQL isn't a type.
     """
-    parser = _Parser(sql)
+    parser = _Parser(sql, timestamp)
     parsed = parser.type()
     parser.end()
     metadata = {CHAR_VARCHAR_KEY: parsed.sql} if parsed.limits else {}
@@ -308,8 +311,9 @@ def _inside(step: str, limits: tuple[LengthLimit, ...]) -> tuple[LengthLimit, ..
 
 
 class _Parser:
-    def __init__(self, sql: str) -> None:
+    def __init__(self, sql: str, timestamp: DataType = TIMESTAMP) -> None:
         self._sql = sql
+        self._timestamp = timestamp
         self._tokens = list(tokenize(sql))
         self._next = 0
 
@@ -355,7 +359,7 @@ class _Parser:
                 geospatial = GeometryType(crs) if name == "geometry" else GeographyType(crs)
                 return _Parsed(geospatial, f"{name}({numbers[0]})")
             case _ if name in _NAMES:
-                primitive = _NAMES[name]
+                primitive = self._timestamp if name == "timestamp" else _NAMES[name]
                 return _Parsed(primitive, _SQL_NAMES.get(str(primitive), str(primitive)))
             case _:
                 raise self._error()

@@ -13,6 +13,8 @@ def type_sql(data_type: types.DataType) -> str:
     Nested fields are written with their names in backticks, `NOT NULL` and their comments.
     """
     match data_type:
+        case types.TimestampType():
+            return "TIMESTAMP_LTZ"  # the meaning of `TIMESTAMP` depends on spark.sql.timestampType
         case types.StructType(fields=fields):
             return f"STRUCT<{', '.join(map(_field_sql, fields))}>"
         case types.ArrayType(elementType=element):

@@ -20,7 +20,7 @@ from bayou.protocol.column_metadata import (
     generation_expressions,
     identity_columns,
 )
-from bayou.spark import DeltaTable
+from bayou.spark import DeltaTable, enable
 
 pytestmark = pytest.mark.spark
 
@@ -271,3 +271,53 @@ def test_a_large_start_of_an_identity_column_is_exact(run):
     )
     (found,) = identity_columns(run.snapshot.schema).values()
     assert (found.start, found.step) == (start, -start)
+
+
+@pytest.fixture
+def session(spark):
+    """A session whose settings a test can change."""
+    session = spark.newSession()
+    enable(session)
+    return session
+
+
+def test_a_column_has_the_session_s_timestamp_type(session, tmp_path):
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    table = f"delta.`{tmp_path}/t`"
+    columns = "timestamp TIMESTAMP, a ARRAY<TIMESTAMP>, z TIMESTAMP_LTZ"
+    session.sql(f"CREATE TABLE {table} ({columns}) USING delta")
+    session.sql(f"ALTER TABLE {table} ADD COLUMN b TIMESTAMP")
+    types = [str(f.data_type) for f in bayou.table(f"{tmp_path}/t").snapshot().schema]
+    assert types == ["timestamp_ntz", "array<timestamp_ntz>", "timestamp", "timestamp_ntz"]
+    built = DeltaTable.create(session).location(f"{tmp_path}/b").addColumn("c", "TIMESTAMP")
+    assert dict(built.execute().toDF().dtypes) == {"c": "timestamp_ntz"}
+
+
+def test_a_catalog_table_has_timestamps_with_a_zone_in_every_session(session, tmp_path):
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        session.sql(f"CREATE TABLE zoned (z TIMESTAMP_LTZ) USING delta LOCATION '{tmp_path}/t'")
+        assert [c.dataType for c in session.catalog.listColumns("zoned")] == ["timestamp"]
+    finally:
+        session.sql("DROP TABLE IF EXISTS zoned")
+
+
+def test_a_table_without_a_format_has_the_session_s_default_format(session, tmp_path):
+    session.conf.set("spark.sql.sources.default", "delta")
+    names = ("plain", "queried", "other", "copied")
+    try:
+        session.sql(f"CREATE TABLE plain (id INT) LOCATION '{tmp_path}/plain'")
+        session.sql("INSERT INTO plain VALUES (1)")
+        session.sql(
+            f"CREATE TABLE queried LOCATION '{tmp_path}/queried' "
+            "AS SELECT * FROM plain JOIN plain p USING (id)"
+        )
+        assert bayou.table(f"{tmp_path}/queried").to_arrow().to_pylist() == [{"id": 1}]
+        session.sql(f"CREATE TABLE other (id INT) USING parquet LOCATION '{tmp_path}/other'")
+        session.sql("CREATE TABLE copied LIKE other")
+        assert not os.path.exists(f"{tmp_path}/other/_delta_log")
+        session.sql("CREATE TABLE IF NOT EXISTS other (x INT)")
+        assert session.table("other").columns == ["id"]
+    finally:
+        for name in names:
+            session.sql(f"DROP TABLE IF EXISTS {name}")

@@ -23,6 +23,7 @@ from bayou.protocol.sql import parse_field
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.arguments import check_boolean, check_names, check_string
 from bayou.spark.exceptions import methods_raise_spark_exceptions
+from bayou.spark.expressions.session_settings import timestamp_type
 from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 from bayou.spark.write.options import WriteOptions, with_session_defaults
@@ -257,7 +258,8 @@ class DeltaTableBuilder(Generic[TableT]):
             schema = spark_types.StructType([spark_types.StructField(name, data_type)])
             return from_spark(schema, table="the new table").fields[0]
         try:
-            return parse_field(name, check_string(data_type, "dataType"))
+            type_string = check_string(data_type, "dataType")
+            return parse_field(name, type_string, timestamp=timestamp_type(self._spark))
         except SchemaJsonError as error:
             raise ArgumentError(
                 f"Column {name!r}: {error} (PARSE_SYNTAX_ERROR). Give a type such as 'bigint'.",

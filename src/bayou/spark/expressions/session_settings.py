@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayou.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, DataType
+
 ANSI_MODE = "spark.sql.ansi.enabled"
+_TIMESTAMP_TYPE = "spark.sql.timestampType"
 _RULES = {
     ANSI_MODE: "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
@@ -17,7 +20,7 @@ _RULES = {
     "spark.sql.legacy.literal.pickMinimumPrecision": "true",
     "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
     "spark.sql.mapKeyDedupPolicy": "exception",
-    "spark.sql.timestampType": "timestamp_ltz",
+    _TIMESTAMP_TYPE: "timestamp_ltz",
 }
 """Settings that change the results of expressions, with the values that the kernel supports."""
 
@@ -34,3 +37,9 @@ def changed_rule(spark: Any) -> str | None:
             return name
     legacy = str(spark.conf.get(_TIME_PARSER, "exception")).strip().lower() == "legacy"
     return _TIME_PARSER if legacy else None
+
+
+def timestamp_type(spark: Any) -> DataType:
+    """Return the type that `TIMESTAMP` names in the definitions of columns in the session's SQL."""
+    name = str(spark.conf.get(_TIMESTAMP_TYPE, "TIMESTAMP_LTZ")).strip().upper()
+    return TIMESTAMP_NTZ if name == "TIMESTAMP_NTZ" else TIMESTAMP

@@ -54,7 +54,7 @@ def parse_column_type(cursor: TokenCursor, name: str) -> StructField:
         lambda: is_at_type_end(cursor), expected=f"the type of column {name!r}", angles=True
     )
     try:
-        return parse_field(name, type_string)
+        return parse_field(name, type_string, timestamp=cursor.settings.timestamp)
     except SchemaJsonError as error:
         message = f"Column {name!r}: {error}."
         raise StatementError(message, statement=cursor.text) from error

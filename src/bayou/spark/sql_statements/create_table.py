@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bayou.errors import TableAlreadyExistsError, TableNotFoundError
@@ -12,7 +12,7 @@ from bayou.kernel.commands.create_table import CreationMode, TableDefinition
 from bayou.kernel.commands.write import WriteMode
 from bayou.kernel.operation import Operation
 from bayou.protocol.schema import StructField, StructType
-from bayou.spark.catalog_tables import NamedTable
+from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.commands.deep_clone import copy_function
 from bayou.spark.delta_table import DeltaTable, DeltaTableBuilder
 from bayou.spark.read.time_travel import parse_timestamp
@@ -46,6 +46,8 @@ class CreateTable:
     Attributes:
         location: the path in `LOCATION`; None without the clause.
         query: the query after `AS`; None if the statement defines columns.
+        has_default_format: whether the statement doesn't name a format, and the session's default
+            format is `delta`. If the name belongs to another catalog, Spark runs the statement.
     """
 
     table: TableName
@@ -53,9 +55,13 @@ class CreateTable:
     definition: TableDefinition
     location: str | None
     query: str | None
+    has_default_format: bool = False
 
     def run(self, context: StatementContext) -> Any:
         """Create or replace the table in one commit."""
+        name = quoted_table_name(self.table)
+        if self.has_default_format and named_table(context.spark, name) is None:
+            return NotImplemented
         if self.query is None:
             self._create_with_columns(context)
         else:
@@ -127,12 +133,27 @@ def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
         return _parse_clone(cursor, table, mode, shallow=True)
     if cursor.take("DEEP", "CLONE") or cursor.take("CLONE"):
         return _parse_clone(cursor, table, mode, shallow=False)
-    if not is_path_name(table) and not cursor.contains("USING", "DELTA"):
+    names_format = is_path_name(table) or cursor.contains("USING", "DELTA")
+    if not (names_format or _has_default_format(cursor)):
         return None  # another table format, or CREATE TABLE ... LIKE
     columns: tuple[StructField, ...] = ()
     if cursor.next_are("("):
         columns = cursor.parenthesized_list(lambda: complete_field(parse_column_definition(cursor)))
-    return _parse_clauses(cursor, table, mode, columns)
+    statement = _parse_clauses(cursor, table, mode, columns)
+    return statement if names_format else replace(statement, has_default_format=True)
+
+
+def _has_default_format(cursor: TokenCursor) -> bool:
+    """Whether a definition has no table format, and the session's default format is `delta`."""
+    if cursor.settings.default_format != "delta":
+        return False
+    clauses = cursor.fork()
+    clauses.skip_until(lambda: clauses.next_are(f"{_FORMAT}|{_QUERY}"))
+    return not clauses.next_are(_FORMAT)
+
+
+_FORMAT = "USING|STORED|ROW|LIKE"
+_QUERY = "AS|SELECT|WITH|FROM|VALUES"
 
 
 def _parse_mode(cursor: TokenCursor) -> CreationMode | None:
@@ -168,7 +189,7 @@ def _parse_clauses(
             table_properties = parse_properties(cursor)
         elif cursor.take("LOCATION"):
             location = cursor.string("a path")
-        elif cursor.take("AS") or cursor.next_are("SELECT|WITH|FROM|VALUES"):
+        elif cursor.take("AS") or cursor.next_are(_QUERY):
             query = cursor.until_end("a query")
         else:
             raise cursor.error(

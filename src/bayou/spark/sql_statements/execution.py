@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from bayou.errors import StatementError
 from bayou.spark.exceptions import raise_spark_exceptions
 from bayou.spark.expressions.session_grammar import session_literal, session_sql
+from bayou.spark.expressions.session_settings import timestamp_type
 from bayou.spark.hooks.hooks import check_session, plain_sql
 from bayou.spark.hooks.requests import SqlRequest
 from bayou.spark.sql_statements.context import RowStatement, Statement, StatementContext
@@ -31,7 +32,7 @@ from bayou.spark.sql_statements.parser import (
 from bayou.spark.sql_statements.schema_qualifiers import replace_tables, without_schemas
 from bayou.spark.sql_statements.subquery_tables import SubqueryTables
 from bayou.spark.sql_statements.table_references import TableReference, is_insert_target
-from bayou.spark.sql_statements.token_cursor import statement_tokens
+from bayou.spark.sql_statements.token_cursor import ParserSettings, statement_tokens
 
 
 @raise_spark_exceptions
@@ -118,12 +119,13 @@ def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
 
 def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
     """Run a Delta statement and return its result; return NotImplemented for other statements."""
-    statement = parse_statement(text)
+    settings = _parser_settings(spark, text)
+    statement = parse_statement(text, settings)
     if statement is None:
         return NotImplemented
     values = {k: v for k, v in frames.items() if not isinstance(v, DataFrame)}
     if args or values:
-        statement, text = _bind(spark, statement, text, args, values)
+        statement, text = _bind(spark, statement, text, args, values, settings)
     if isinstance(statement, RowStatement):
         unqualified = without_schemas(spark, text, statement.unaliased_tables)
         if unqualified != text:
@@ -141,8 +143,25 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
         return statement.run(context)
 
 
-def _bind(
-    spark: Any, statement: Statement, text: str, args: Any, values: Mapping[str, Any]
+def _parser_settings(spark: Any, text: str) -> ParserSettings:
+    """Return the session's settings for parsing a statement."""
+    if first_keyword(text) not in _DEFINITIONS:
+        return ParserSettings()
+    default_format = str(spark.conf.get("spark.sql.sources.default", "parquet"))
+    return ParserSettings(timestamp=timestamp_type(spark), default_format=default_format.lower())
+
+
+_DEFINITIONS = ("ALTER", "CONVERT", "CREATE", "REPLACE")
+"""First keywords of statements that define columns."""
+
+
+def _bind(  # noqa: PLR0917
+    spark: Any,
+    statement: Statement,
+    text: str,
+    args: Any,
+    values: Mapping[str, Any],
+    settings: ParserSettings,
 ) -> tuple[Statement, str]:
     """Replace the parameters in `text` by literals; return the parsed statement and its SQL.
 
@@ -154,7 +173,7 @@ def _bind(
     """
     try:
         bound_text = bind_parameters(text, args, values, partial(session_literal, spark))
-        bound = parse_statement(bound_text)
+        bound = parse_statement(bound_text, settings)
     except StatementError as error:
         table = getattr(statement, "table", None)
         return InvalidStatement(table=table, error=error), text

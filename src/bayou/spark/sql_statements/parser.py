@@ -25,7 +25,12 @@ from bayou.spark.sql_statements.maintenance import (
 )
 from bayou.spark.sql_statements.merge import parse_merge
 from bayou.spark.sql_statements.show import parse_describe, parse_show
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, statement_tokens
+from bayou.spark.sql_statements.token_cursor import (
+    ParserSettings,
+    TableName,
+    TokenCursor,
+    statement_tokens,
+)
 
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "CACHE", "MAP"})
 """First keywords of statements that read tables."""
@@ -121,7 +126,7 @@ def reads_tables(word: str) -> bool:
     return word in _QUERIES
 
 
-def parse_statement(text: str) -> Statement | None:
+def parse_statement(text: str, settings: ParserSettings | None = None) -> Statement | None:
     """Parse a statement about Delta tables; return None for a statement that Spark must run.
 
     For most syntax errors, no error is raised, and the result is an `InvalidStatement`.
@@ -133,11 +138,12 @@ def parse_statement(text: str) -> Statement | None:
     """
     first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):
-        return parse_temporary_view(TokenCursor(text)) or parse_create_table(TokenCursor(text))
+        view = parse_temporary_view(TokenCursor(text))
+        return view or parse_create_table(TokenCursor(text, settings=settings))
     parser = _PARSERS.get(first)
     if parser is None:
         return None
-    cursor = TokenCursor(text)
+    cursor = TokenCursor(text, settings=settings)
     after_with = _merge_after_with(statement_tokens(text)) if first == "MERGE" else None
     if after_with is not None:
         cursor = TokenCursor(text, first=after_with)

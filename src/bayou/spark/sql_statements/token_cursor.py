@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from bayou.errors import StatementError
+from bayou.protocol.schema import TIMESTAMP, DataType
 from bayou.protocol.sql import Token, tokenize
 
 
@@ -33,6 +35,19 @@ def is_path_name(table: Sequence[str]) -> bool:
     return len(table) == 2 and table[0].lower() == "delta"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParserSettings:
+    """Settings of a session that change the meaning of statements.
+
+    Attributes:
+        timestamp: the type that `TIMESTAMP` names in the definition of a column.
+        default_format: the format of a new table without a USING clause, in lower case.
+    """
+
+    timestamp: DataType = TIMESTAMP
+    default_format: str = "parquet"
+
+
 _Item = TypeVar("_Item")
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
@@ -45,11 +60,20 @@ class TokenCursor:
     describes the valid syntax, for the error message.
 
     Attributes:
+        settings: the settings of the statement's session.
         first_table: the first table that was parsed; None if no table has been parsed.
     """
 
-    def __init__(self, text: str, tokens: Sequence[Token] | None = None, *, first: int = 0) -> None:
+    def __init__(
+        self,
+        text: str,
+        tokens: Sequence[Token] | None = None,
+        *,
+        first: int = 0,
+        settings: ParserSettings | None = None,
+    ) -> None:
         self.text = text
+        self.settings = settings or ParserSettings()
         self._tokens = statement_tokens(text) if tokens is None else tokens
         self._at = first
         self.first_table: TableName | None = None
@@ -76,7 +100,7 @@ class TokenCursor:
         return self.text[: self._tokens[self._at - 1].start]
 
     def fork(self) -> TokenCursor:
-        return TokenCursor(self.text, self._tokens, first=self._at)
+        return TokenCursor(self.text, self._tokens, first=self._at, settings=self.settings)
 
     def next_are(self, *words: str, after: int = 0) -> bool:
         """Whether the next tokens are these keywords, after skipping `after` tokens.
