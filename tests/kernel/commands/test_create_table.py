@@ -87,6 +87,14 @@ def test_generated_and_identity_columns_are_made_on_write(make):
             identity_column(number, start=start, step=step, allow_explicit=True)
 
 
+@pytest.mark.parametrize("sql", ["missing + 1", "twice + 1", "N.a", "again * 2"])
+def test_a_generated_column_is_refused_if_its_expression_uses_columns_that_it_can_not(make, sql):
+    twice = generated_column(StructField(name="twice", data_type=LONG), sql)
+    again = generated_column(StructField(name="again", data_type=LONG), "id")
+    with pytest.raises(SchemaError, match="DELTA_INVALID_GENERATED_COLUMN_REFERENCES"):
+        make(schema=StructType((COLUMNS.fields[0], twice, again)))
+
+
 def test_a_table_that_is_there_is_refused_kept_or_replaced_as_asked(make):
     with pytest.raises(TableNotFoundError, match="createOrReplace"):
         make(CreationMode.REPLACE)

@@ -10,12 +10,15 @@ from bayou.errors import (
     ArgumentError,
     CommitConflictError,
     FileMissingError,
+    PredicateError,
     SchemaError,
     TableAlreadyExistsError,
     TableNotFoundError,
     TablePropertyError,
 )
 from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.model import referenced_columns
+from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.kernel.operation import Operation
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
@@ -26,6 +29,7 @@ from bayou.protocol.column_metadata import (
     GENERATION_EXPRESSION_KEY,
     IDENTITY_START_KEY,
     IDENTITY_STEP_KEY,
+    generation_expressions,
 )
 from bayou.protocol.properties import normalize
 from bayou.protocol.schema import LONG, StructField, StructType
@@ -98,6 +102,7 @@ def create_table(
             "least one column.",
             table=table.path,
         )
+    _check_generated_columns(table.path, definition.schema)
     if snapshot is not None:
         return _replace(engine, snapshot, definition, mode, engine_info)
     if mode is CreationMode.REPLACE:
@@ -297,6 +302,30 @@ def _partition_columns(path: str, schema: StructType, names: Iterable[str]) -> l
             )
         columns.append(column.name)
     return columns
+
+
+def _check_generated_columns(path: str, schema: StructType) -> None:
+    """Raise `SchemaError` if a generated column refers to a missing or generated column.
+
+    An expression that the kernel can't parse isn't checked. Another engine may support it.
+    """
+    generated = generation_expressions(schema)
+    for name, sql in generated.items():
+        try:
+            referenced = [reference[0] for reference in referenced_columns(parse_expression(sql))]
+        except PredicateError:
+            continue
+        for column in referenced:
+            field = schema.get(column)
+            if field is None or field.name in generated:
+                raise SchemaError(
+                    f"{path}: the expression of generated column {name!r} ({sql}) refers to "
+                    f"{column!r}. A generated column cannot use a non-existent column or another "
+                    "generated column (DELTA_INVALID_GENERATED_COLUMN_REFERENCES). Use the other "
+                    "columns of the table.",
+                    table=path,
+                    column=name,
+                )
 
 
 def _check_folder(engine: Engine, table: Table) -> None:
