@@ -50,9 +50,11 @@ def test_a_name_is_made_appended_to_overwritten_and_replaced(spark, name):
     spark.sql("SELECT 'a' AS word").writeTo(name).createOrReplace()
     detail = spark.sql(f"DESCRIBE DETAIL {name}").first()
     assert (rows(spark, name), detail.partitionColumns) == ([("a",)], [])
-    assert detail.properties["delta.enableDeletionVectors"] == "true"
+    assert detail.properties == {}
+    new.writeTo(name).using("delta").tableProperty("a", "b").createOrReplace()
+    assert spark.sql(f"DESCRIBE DETAIL {name}").first().properties == {"a": "b"}
     operations = [h.operation for h in spark.sql(f"DESCRIBE HISTORY {name}").collect()]
-    assert operations[0] == "CREATE OR REPLACE TABLE AS SELECT"
+    assert operations[:2] == ["CREATE OR REPLACE TABLE AS SELECT"] * 2
     assert operations[-2:] == ["WRITE", "CREATE TABLE AS SELECT"]
 
 
@@ -75,8 +77,6 @@ def test_what_cannot_be_is_said(spark, name, tmp_path):
             functions.partitioning.bucket(4, "id")
         ).create()
     frame.writeTo(path).create()
-    with pytest.raises(ArgumentError, match="tableProperty"):
-        frame.writeTo(path).tableProperty("delta.appendOnly", "true").createOrReplace()
     with pytest.raises(ArgumentError, match="condition"):
         frame.writeTo(path).overwrite(functions.udf(lambda i: i > 1, "boolean")("id"))
 

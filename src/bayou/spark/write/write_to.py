@@ -24,8 +24,8 @@ def write_to(request: WriteToRequest) -> Any:
     """Handler of the hook `write_to`: write a DataFrame to a Delta table with a name or path.
 
     `append`, `overwrite` and `overwritePartitions` match columns by name, and cast values as in an
-    `INSERT`. `replace` and `createOrReplace` change the schema and the partitioning of an existing
-    table, but not the table's properties.
+    `INSERT`. `replace` and `createOrReplace` replace the schema, the partitioning, the properties
+    and the comment of an existing table.
 
     Returns NotImplemented for tables that aren't Delta tables.
     """
@@ -61,23 +61,12 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
             "(TABLE_OR_VIEW_NOT_FOUND). Use create or createOrReplace.",
             table=table.path,
         )
-    if exists and request.properties:
-        raise ArgumentError(
-            f"{request.table}: {request.method} keeps the table's properties. Remove "
-            "tableProperty, and change properties with ALTER TABLE.",
-            argument="tableProperty",
-        )
     _check_properties(request)
     if exists:
         lower_case = {key.lower(): value for key, value in request.options.items()}
         table.check_location(lower_case.get("path"))
-    options = _options(request, table)
-    options = replace(
-        options,
-        overwrite_schema=exists,
-        dynamic_partitions=False,
-        properties={**options.properties, **request.properties},
-    )
+    options = _options(request, table).defining(request.properties, None)
+    options = replace(options, overwrite_schema=exists)
     operation = {
         "create": Operation.CREATE_TABLE_AS_SELECT,
         "replace": Operation.REPLACE_TABLE_AS_SELECT,
