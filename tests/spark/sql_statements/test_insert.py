@@ -454,3 +454,13 @@ def test_a_table_may_be_named_table(spark, name):
         assert [row.id for row in spark.sql(query).collect()] == [1, 2]
     assert spark.sql("SELECT * FROM table").count() == 2
     spark.sql("DROP TABLE table")
+
+
+def test_all_rows_of_a_table_are_inserted_by_its_name(spark, tmp_path):
+    try:
+        spark.sql(f"CREATE TABLE doubled (id INT) USING delta LOCATION '{tmp_path}/t'")
+        spark.sql("INSERT INTO doubled VALUES (1)")
+        spark.sql("INSERT INTO doubled TABLE doubled")
+        assert spark.sql("TABLE default.doubled").collect() == [(1,), (1,)]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS doubled")

@@ -18,6 +18,15 @@ def _seen(text: str) -> list[tuple[object, ...]]:
     [
         ("SELECT * FROM delta.`/a b`", [("/a b", None, None, "delta.`/a b`")]),
         ("select 1 from Delta . `/a`", [("/a", None, None, "Delta . `/a`")]),
+        ("TABLE t", [("t", None, None, "t")]),
+        (
+            "TABLE a.b UNION ALL TABLE t ORDER BY 1",
+            [("a.b", None, None, "a.b"), ("t", None, None, "t")],
+        ),
+        (
+            "SELECT * FROM table WHERE id IN (TABLE t)",
+            [("table", None, None, "table"), ("t", None, None, "t")],
+        ),
         (
             "SELECT * FROM delta.`/a` VERSION AS OF 3 t WHERE t.x = 1",
             [("/a", 3, None, "delta.`/a` VERSION AS OF 3")],

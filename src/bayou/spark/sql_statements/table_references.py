@@ -43,7 +43,8 @@ class TableReference:
             or timestamp, and the options.
         version: the version of `VERSION AS OF`, or of `@v12` at the end of a path.
         timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
-        has_alias: whether the query gives the table an alias. True for `table_changes`.
+        has_alias: whether the query gives the table an alias. True for `table_changes`, and for
+            the query `TABLE t`, which can't have an alias.
         changes: the arguments `start` and `end` of `table_changes(table, start[, end])`, as SQL;
             None if the reference isn't a call of `table_changes`.
         sample_end: offset after the TABLESAMPLE clause of the reference; None without the clause.
@@ -159,7 +160,7 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
             number,
             last,
             version.expression if isinstance(version, exp.Version) else None,
-            named=bool(table.alias),
+            named=bool(table.alias) or _is_table_query(tokenized, number - 1),
         )
         references.append(_with_clauses(text, tokenized, reference))
     return references
@@ -193,19 +194,35 @@ def _is_cte(table: exp.Table, name: str) -> bool:
 def _sqlglot_text(text: str, tokenized: Sequence[Token]) -> str:
     """Replace SQL that sqlglot can't parse by other text of the same length.
 
-    Two kinds of SQL are replaced: tables with the name `table`, and the read options in `WITH
-    ('key' = 'value')`.
+    Three kinds of SQL are replaced: tables with the name `table`, the keyword of the query `TABLE
+    t`, and the read options in `WITH ('key' = 'value')`.
     """
     for number, token in enumerate(tokenized[:-1]):
         if token.is_keyword("WITH") and tokenized[number + 1].is_keyword("("):
             end = tokenized[_after_parentheses(tokenized, number + 1) - 1].end
             text = f"{text[: token.start]}{' ' * (end - token.start)}{text[end:]}"
+    for number, token in enumerate(tokenized):
+        if _is_table_query(tokenized, number):
+            text = f"{text[: token.start]}FROM {text[token.end :]}"
     for before, token, after in zip(tokenized, tokenized[1:], [*tokenized[2:], None], strict=False):
         if not token.is_keyword("TABLE") or (after is not None and after.text == "("):
             continue
         if before.is_keyword("FROM", "JOIN") or (after is not None and after.text == "."):
             text = f"{text[: token.start]}t_ble{text[token.end :]}"
     return text
+
+
+_BEFORE_QUERIES = ("(", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ALL", "DISTINCT")
+
+
+def _is_table_query(tokenized: Sequence[Token], number: int) -> bool:
+    """Whether a token is the keyword of a query `TABLE t`, which returns all rows of `t`."""
+    return (
+        0 <= number < len(tokenized) - 1
+        and tokenized[number].is_keyword("TABLE")
+        and tokenized[number + 1].is_name
+        and (number == 0 or tokenized[number - 1].is_keyword(*_BEFORE_QUERIES))
+    )
 
 
 def _paths_in_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
