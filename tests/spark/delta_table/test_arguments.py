@@ -31,6 +31,7 @@ pytestmark = pytest.mark.spark
             ValueError,
             "'set' in whenMatchedUpdate cannot be None",
         ),
+        (lambda t, s: t.vacuum("x"), ValueError, "retentionHours needs to be a number"),
         (lambda t, s: t.restoreToVersion("0"), ValueError, "an int but got '<class 'str'>'"),
         (lambda t, s: t.restoreToTimestamp(1), ValueError, "a string but got '<class 'int'>'"),
         (lambda t, s: t.upgradeTableProtocol("a", 3), ValueError, "readerVersion needs to be an"),

@@ -26,6 +26,14 @@ def check_integer(value: int, argument: str) -> int:
     return value
 
 
+def check_number(value: float, argument: str) -> float:
+    """Return the argument as a float; raise `ArgumentTypeError` if it isn't a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise _wrong_type(argument, "a number", value) from None
+
+
 def check_version(value: int, argument: str) -> int:
     """Return a protocol version if it is an integer; raise `ArgumentTypeError` otherwise."""
     if not _is_integer(value):

@@ -31,6 +31,7 @@ from bayou.spark.commands.vacuum import vacuum_table
 from bayou.spark.delta_table.arguments import (
     check_boolean,
     check_integer,
+    check_number,
     check_string,
     check_strings,
     check_version,
@@ -262,7 +263,8 @@ class DeltaTable:
                 `false`.
         """
         spark = self._target.spark
-        vacuum_table(spark, self._target.engine, self._target.table, retentionHours)
+        hours = None if retentionHours is None else check_number(retentionHours, "retentionHours")
+        vacuum_table(spark, self._target.engine, self._target.table, hours)
         frame: DataFrame = empty_frame(spark)
         return frame
 
