@@ -84,6 +84,10 @@ def test_properties_features_defaults_and_comments_are_set(numbers):
     run("ALTER TABLE {t} ALTER COLUMN name DROP DEFAULT")
     run("COMMENT ON TABLE {t} IS 'about'")
     assert run.snapshot.kernel.metadata.description == "about"
+    run("COMMENT ON COLUMN {t}.name IS 'who'")
+    assert run.snapshot.schema.get("name").metadata["comment"] == "who"
+    run("COMMENT ON COLUMN {t}.name IS NULL")
+    assert "comment" not in run.snapshot.schema.get("name").metadata
     shown = run("SHOW TBLPROPERTIES {t}")
     assert shown.columns == ["key", "value"]
     assert ("delta.feature.allowColumnDefaults", "supported") in [tuple(r) for r in shown.collect()]

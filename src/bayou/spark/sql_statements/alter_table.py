@@ -1,4 +1,4 @@
-"""`ALTER TABLE` and `COMMENT ON TABLE`."""
+"""`ALTER TABLE`, `COMMENT ON TABLE` and `COMMENT ON COLUMN`."""
 
 from __future__ import annotations
 
@@ -105,16 +105,28 @@ def parse_alter_table(cursor: TokenCursor) -> Statement | None:
 
 
 def parse_comment(cursor: TokenCursor) -> AlterTable | None:
-    """Parse the tokens after `COMMENT`; None if the comment isn't for a table."""
-    if not cursor.take("ON", "TABLE"):
+    """Parse the tokens after `COMMENT`; None if the comment isn't for a table or a column."""
+    if not cursor.take("ON"):
         return None
-    table = cursor.table()
+    if cursor.take("TABLE"):
+        table = cursor.table()
+        comment = _parse_comment_text(cursor) or ""
+        change = _alteration(lambda a: a.set_table_properties({"comment": comment}))
+        return AlterTable(table=table, changes=(change,))
+    if cursor.take("COLUMN"):
+        *parts, column = cursor.column("a column with its table, such as t.id")
+        text = _parse_comment_text(cursor)
+        change = _alteration(lambda a: a.set_comment((column,), text))
+        return AlterTable(table=tuple(parts), changes=(change,))
+    return None
+
+
+def _parse_comment_text(cursor: TokenCursor) -> str | None:
+    """Parse `IS 'text'` or `IS NULL` at the end of a statement."""
     cursor.expect("IS")
-    comment = "" if cursor.take("NULL") else cursor.string("a comment")
+    text = None if cursor.take("NULL") else cursor.string("a comment")
     cursor.expect_end()
-    return AlterTable(
-        table=table, changes=(_alteration(lambda a: a.set_table_properties({"comment": comment})),)
-    )
+    return text
 
 
 def _parse_changes(cursor: TokenCursor) -> list[Callable[[TargetTable], object]]:
