@@ -273,6 +273,23 @@ def test_a_large_start_of_an_identity_column_is_exact(run):
     assert (found.start, found.step) == (start, -start)
 
 
+def test_a_replaced_table_has_the_comment_of_its_new_definition(run):
+    run("CREATE TABLE {t} USING delta COMMENT 'old' AS SELECT 1 AS id")
+    run("CREATE OR REPLACE TABLE {t} USING delta AS SELECT 2 AS id")
+    assert run.snapshot.kernel.metadata.description is None
+    assert json.loads(run.last()["operationParameters"]["properties"]) == {}
+
+
+def test_a_table_that_the_catalog_lacks_is_not_created_from_a_query_in_its_place(spark, tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1]}))
+    for create in ("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"):
+        with pytest.raises(TableAlreadyExistsError, match="USING delta LOCATION"):
+            spark.sql(f"{create} absent USING delta LOCATION '{path}' AS SELECT 2 AS id")
+    assert not spark.catalog.tableExists("absent")
+    assert bayou.table(path).to_arrow().to_pylist() == [{"id": 1}]
+
+
 @pytest.fixture
 def session(spark):
     """A session whose settings a test can change."""

@@ -14,6 +14,7 @@ from bayou.kernel.operation import Operation
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.commands.deep_clone import copy_function
+from bayou.spark.ddl import literal_sql
 from bayou.spark.delta_table import DeltaTable, DeltaTableBuilder
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.session.settings import CLONE_TRANSACTION_IDENTIFIERS
@@ -85,12 +86,21 @@ class CreateTable:
         path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)
         exists = target.exists()
-        if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and (exists or _in_catalog(resolved)):
-            return
-        if self.mode is CreationMode.CREATE and (exists or _in_catalog(resolved)):
+        if not self.mode.replaces and (_in_catalog(resolved) or (resolved.is_path and exists)):
+            if self.mode is CreationMode.CREATE_IF_NOT_EXISTS:
+                return
             raise TableAlreadyExistsError(
                 f"Table {'.'.join(self.table)}: the table already exists "
                 "(TABLE_OR_VIEW_ALREADY_EXISTS). Use CREATE OR REPLACE TABLE, or INSERT INTO.",
+                table=target.path,
+            )
+        if not self.mode.replaces and exists:
+            name = ".".join(self.table)
+            raise TableAlreadyExistsError(
+                f"Table {name}: its location {target.path} already has a Delta table, but the "
+                "catalog has no table of this name (DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION). "
+                f"To use that table, run CREATE TABLE {name} USING delta LOCATION "
+                f"{literal_sql(target.path)}. To replace it, use CREATE OR REPLACE TABLE.",
                 table=target.path,
             )
         resolved.check_location(self.location)

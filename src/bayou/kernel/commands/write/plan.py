@@ -233,7 +233,7 @@ def _with_new_definition(
         builder.with_files_checked()
         .with_table_properties_removed(properties_to_remove(snapshot, write.properties))
         .with_table_properties(write.properties)
-        .with_description(write.description)
+        .with_description(write.description or "")
         .with_definition_recorded()
     )
 
