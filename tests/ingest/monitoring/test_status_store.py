@@ -287,3 +287,18 @@ def test_listeners_that_know_few_events_hear_those(store):
     listeners.nobody_listens("silence")
     listeners.topic_started(started("a"))
     assert heard == ["news", started("a")]
+
+
+def test_a_topic_of_a_pattern_that_cannot_be_run_is_shown_beside_the_others(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  kafka: {bootstrap-servers: 'h:1'}\n  topics:\n"
+        "    s: {kafka-topic-pattern: ev.*, destination: {table-path: 'lake/{topic}'}}\n"
+    )
+    configuration = load_configuration(file, environment={})
+    store = StatusStore(configuration.with_matching({"ev", "ev_dead_letters"}))
+    error = PipelineError("topic 's/ev_dead_letters': table-path", topic="s/ev_dead_letters")
+    store.topic_finished(TopicSummary(topic=error.topic, table_path="x", error=error))
+    store.topic_started(started("s/ev"))
+    states = {topic.topic: topic.state for topic in store.status().topics}
+    assert states == {"s/ev": "running", "s/ev_dead_letters": "failed"}

@@ -311,7 +311,8 @@ class _Topics(dict[str, "_Topic"]):
             self[topic.key] = self.__missing__(topic.key)
 
     def __missing__(self, key: str) -> _Topic:
-        topic = self._configuration.topic(key)
+        topic = self._configuration.find_topic(key)
+        assert topic is not None  # events only have the keys of topics
         self[key] = _Topic(
             topic=topic.key,
             kafka_topic=topic.config.kafka_topic,
