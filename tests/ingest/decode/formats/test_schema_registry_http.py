@@ -14,6 +14,7 @@ import pytest
 
 from bayou.errors import KafkaError
 from bayou.ingest.decode.formats import Registry, RegistryAddress, schema_registry
+from bayou.ingest.decode.formats.schema_registry_http import NoResponseError, RegistryConnection
 from support.registry_double import RegistryDouble
 
 SCHEMA = {"schema": '"string"', "references": []}
@@ -49,6 +50,16 @@ def test_a_wrong_password_is_one_error_without_it():
 def test_short_secrets_are_masked_as_whole_words():
     address = RegistryAddress(url="https://host", password="test", token="", client_secret="a")
     assert address.scrub("the latest test: a value") == "the latest ***: *** value"
+
+
+def test_an_unexpected_error_of_the_client_is_no_error_of_the_record():
+    connection = RegistryConnection(RegistryAddress(url="http://localhost", password="hunter2"))
+
+    def fail(_):
+        raise RuntimeError("can't start a thread for hunter2")
+
+    with pytest.raises(NoResponseError, match=r"can't start a thread for \*\*\*"):
+        connection._request(fail)
 
 
 def test_a_bearer_token_is_sent_with_the_identifiers_of_confluent_cloud():

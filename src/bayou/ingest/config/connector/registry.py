@@ -21,7 +21,7 @@ _FILES = ("ca-location", "certificate-location", "key-location")
 
 
 def _check_url(url: str, keys: str) -> None:
-    """Check that a URL begins with http:// or https://, has a host and has no credentials.
+    """Check that a URL begins with http:// or https://, has a valid host and no credentials.
 
     Args:
         keys: the names of the YAML keys for credentials, which the error message recommends.
@@ -36,8 +36,15 @@ def _check_url(url: str, keys: str) -> None:
         )
     if not url.lower().startswith(("http://", "https://")):
         raise ValueError("the URL must begin with http:// or https://")
-    if not urlsplit(url).hostname:
-        raise ValueError("the URL has no host; write a URL such as http://localhost:8081")
+    try:
+        parts = urlsplit(url)
+        is_valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # invalid host or port
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            "the URL has no host or an invalid port; write a URL such as http://localhost:8081"
+        )
 
 
 class RegistryOAuth(Section):

@@ -183,7 +183,6 @@ class RegistryConnection:
 
     def _request(self, call: Callable[[SchemaRegistryClient], Schema]) -> dict[str, Any]:
         _require_client()
-        import httpx2
         from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
         address = self._address
@@ -201,7 +200,7 @@ class RegistryConnection:
                 raise NoResponseError("the response is nested too deeply") from None
             except (AttributeError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError):
                 raise NoResponseError("the response isn't a schema") from None
-            except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - it isn't an error of the record
                 reason = address.scrub(str(error).rstrip(".") or type(error).__name__)
                 raise NoResponseError(reason) from None
         return _checked(schema)
