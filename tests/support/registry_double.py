@@ -75,7 +75,7 @@ class RegistryDouble:
     def _answer(self, path: str, body: dict | None) -> tuple[int, object]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
         match parts:
-            case ["schemas", "ids", number] if body is None:
+            case ["schemas", "ids", number] if body is None and int(number) < 1 << 31:
                 if not 0 < int(number) <= len(self._schemas):
                     return 404, {"error_code": 40403, "message": "Schema not found"}
                 return 200, self._schemas[int(number) - 1]

@@ -28,6 +28,8 @@ _FIRST_PAUSE = 0.2
 _HEADER = 5
 _SCHEMA_NOT_FOUND = 40403
 """The registry's error code for an unknown schema id."""
+_MAX_ID = (1 << 31) - 1
+"""The highest schema id. For a higher one, the registry answers as for an unknown path."""
 _UNKNOWN_FOR = 10.0
 """Seconds until a schema that the registry doesn't have is requested again."""
 _MAX_RETRIED_UNKNOWN = 16
@@ -79,6 +81,8 @@ class Registry:
         fmt = _SERIALIZED if serialized else None
         path = f"/schemas/ids/{number}" + (f"?format={fmt}" if fmt else "")
         try:
+            if number > _MAX_ID:
+                raise self._unknown_error(path)
             return self._get(path, lambda c: c.schema(number, fmt=fmt, subject=self.subject))
         except UnknownSchemaError as error:
             if self.on_unknown_schema == "dead-letter":
