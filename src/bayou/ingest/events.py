@@ -75,7 +75,8 @@ class BatchReport:
         superseded: in an upsert, number of records that changed no row. Such a record is older than
             another record of its key, or it deletes a key that the table doesn't have.
         version: the version of the target that the batch committed; None if it committed none.
-        ignored: paths of fields that weren't stored, because the table has no column for them.
+        ignored: paths of fields that weren't stored, because the table has no column for them;
+            at most 1,000 for each task.
         new_columns: names of the columns that the commit added. If the commit created the table,
             these are all columns.
         seconds: time from the start of the batch's first attempt to the commit, in seconds.

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayou.ingest.decode import DecodePlan, JsonDecoder, record_columns
+from bayou.ingest.decode.columns import ColumnReader, NotColumnarError
 from bayou.protocol.schema import FLOAT, DecimalType, StructField, StructType
 from support.examples import examples
 
@@ -368,3 +369,39 @@ def test_fields_that_are_discovered_in_spite_of_ignore_are_reported_together(fas
     values = [b'{"id": 1, "place": {"state": "LA"}, "taken": "x", "color": "red"}']
     decoded = json_decoder.decode(pa.array(values, pa.binary()))
     assert [field.name for field in decoded.new_fields] == ["place", "taken"]
+
+
+def with_ids(count, inside):
+    """Records that each have twenty names that no other record has."""
+
+    def value(number):
+        ids = {f"user{number}_{n}": n for n in range(20)}
+        fields = {"record": ids, "object": {"place": ids}, "array": {"scores": [ids]}}[inside]
+        return json.dumps({"id": number, **fields}).encode()
+
+    return pa.array([value(number) for number in range(count)], pa.binary())
+
+
+@pytest.mark.parametrize("inside", ["record", "object", "array"])
+@pytest.mark.parametrize("policy", [{"ignore": True}, {"discover": True, "max_new_fields": 9}, {}])
+def test_records_with_many_different_names_are_rows_or_refused(inside, policy):
+    plan = DecodePlan(columns=COLUMNS, json_schema=None, **{"discover": False, **policy})
+    found = JsonDecoder(plan).decode(with_ids(1_500, inside))
+    if "ignore" in policy:
+        assert found.positions.to_pylist() == list(range(1_500))
+        assert len(found.ignored) == (1 if inside == "array" else 30_000)
+    else:
+        assert len(found.bad_positions) == 1_500
+
+
+@pytest.mark.parametrize("inside", ["record", "object", "array"])
+def test_a_block_with_many_different_names_is_too_large_for_columns(inside):
+    reader = ColumnReader(COLUMNS)
+    reader.check_names(with_ids(300, inside))
+    with pytest.raises(NotColumnarError):  # 30,000 columns with 1,500 values each
+        reader.check_names(with_ids(1_500, inside))
+
+
+def test_a_block_whose_records_have_the_same_unknown_names_is_read_as_columns():
+    record = json.dumps({"id": 1, **{f"new{n}": n for n in range(300)}}).encode()
+    ColumnReader(COLUMNS).check_names(pa.array([record] * 5_000, pa.binary()))

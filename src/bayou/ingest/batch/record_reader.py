@@ -18,6 +18,13 @@ from bayou.ingest.decode.formats import RecordDecoder, RecordFormat
 from bayou.ingest.upsert import DELETED, ChangeReader, UpsertKeys, key_columns
 from bayou.protocol.schema import StructType
 
+MAX_IGNORED_PATHS = 1_000
+"""Maximum number of dropped fields that a `RecordReader` reports.
+
+The names of fields can be ids that differ in each record. Each commit records the dropped fields,
+so the log would become larger than the rows.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordReading:
@@ -53,6 +60,7 @@ class RecordReader:
     Attributes:
         new_fields: record fields for which the table has no column. From the first new field on,
             `read` yields no rows and only collects new fields.
+        ignored: paths of the fields that were dropped; at most `MAX_IGNORED_PATHS`.
         filtered: number of records that the filter removed. Records that delete a key aren't
             counted.
     """
@@ -108,7 +116,7 @@ class RecordReader:
         reading = self._reading
         for part, decoded, deleted in self._decoded(source):
             self.new_fields = merge_fields(self.new_fields, decoded.new_fields)
-            self.ignored |= decoded.ignored
+            self.ignored = _limited(self.ignored | decoded.ignored)
             if self.new_fields.fields:
                 continue  # only collect new fields: the batch is read again with their columns
             self.filtered += len(decoded.filtered)
@@ -144,3 +152,9 @@ class RecordReader:
             return
         for change in self._changes.read(source):
             yield change.source, change.decoded, change.deleted
+
+
+def _limited(paths: frozenset[str]) -> frozenset[str]:
+    if len(paths) <= MAX_IGNORED_PATHS:
+        return paths
+    return frozenset(sorted(paths)[:MAX_IGNORED_PATHS])

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json
 
-from bayou.ingest.decode.inference import infer_arrow_field, merge_fields
+from bayou.ingest.decode.inference import infer_arrow_field, merge_all
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.ingest.decode.unknown_fields import additions
 from bayou.kernel.arrow.compute import pc
@@ -36,6 +36,9 @@ It can also match other text.
 """
 _PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
 _PATTERNS = {"timestamp": _DATE_TIME, "date": _DATE}
+_SAMPLED_RECORDS = 32
+_MAX_VALUES = 20_000_000
+"""Maximum number of values of unknown fields in a parsed block, which take about 16 bytes each."""
 _FIRST, _LAST = (
     datetime(1, 1, 1, tzinfo=UTC),
     datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -91,6 +94,28 @@ class ColumnReader:
             raise NotColumnarError
         return table
 
+    def check_names(self, values: pa.Array[Any]) -> None:
+        """Check a block whose records may have many different unknown names, such as ids.
+
+        Arrow's reader creates a column for each name, with a value for each record. A large block
+        could therefore exceed the memory. The number of names is estimated from a few records.
+
+        Raises:
+            NotColumnarError: the block is probably too large, or `parse` would raise the error.
+        """
+        count = len(values)
+        if count <= 2 * _SAMPLED_RECORDS:
+            return
+        sample = values.take(pa.array(range(0, count, count // _SAMPLED_RECORDS), pa.int64()))
+        table = self.parse(sample)
+        known = {field.name: field.type for field in self._parse_schema}
+        rare = sum(
+            _rare_leaves(column, known.get(name))
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        )
+        if rare * count // len(sample) * count > _MAX_VALUES:
+            raise NotColumnarError
+
     def nested_fields(self, table: pa.Table) -> StructType:
         """Return the nested fields of a parsed table that aren't in the schema.
 
@@ -112,7 +137,7 @@ class ColumnReader:
             if may_hold_large_integers(table.column(field.name)):
                 raise NotColumnarError
             partials += [partial for _, partial in new]
-        return merge_fields(StructType(), partials)
+        return merge_all(partials)
 
     def convert(self, table: pa.Table) -> list[pa.Array[Any]]:
         """Convert the schema's columns of a parsed table to their final types.
@@ -136,6 +161,25 @@ class ColumnReader:
         return columns
 
 
+def _rare_leaves(column: Any, known: pa.DataType | None) -> int:
+    """Return the number of leaf fields that at most one record has, and that have no column yet.
+
+    Args:
+        known: the type of the existing column; None if there is none.
+    """
+    kind = column.type
+    if kind == known:
+        return 0
+    if pa.types.is_struct(kind):
+        inner = {f.name: f.type for f in known} if isinstance(known, pa.StructType) else {}
+        fields = zip(kind, _fields(column), strict=True)
+        return sum(_rare_leaves(values, inner.get(field.name)) for field, values in fields)
+    if pa.types.is_list(kind):
+        element = known.value_type if isinstance(known, pa.ListType) else None
+        return _rare_leaves(pc.list_flatten(column), element)
+    return int(known is None and len(column) - column.null_count <= 1)
+
+
 def may_hold_large_integers(column: Any) -> bool:
     """Whether a column has doubles of at least 2**63, which Arrow returns for large integers."""
     return _has_doubles_from(column, 2.0**63)
@@ -153,9 +197,18 @@ def _has_doubles_from(column: Any, limit: float) -> bool:
     if pa.types.is_list(kind):
         return _has_doubles_from(pc.list_flatten(column), limit)
     if pa.types.is_struct(kind):
-        fields = range(kind.num_fields)
-        return any(_has_doubles_from(pc.struct_field(column, [i]), limit) for i in fields)
+        return any(_has_doubles_from(values, limit) for values in _fields(column))
     return False
+
+
+def _fields(column: Any) -> list[Any]:
+    """Return the fields of a struct column, with its nulls.
+
+    `struct_field` takes as long for one field as for all fields.
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    fields: list[Any] = array.flatten()
+    return fields
 
 
 def _joined(values: pa.Array[Any]) -> pa.Buffer:

@@ -86,6 +86,15 @@ def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType
     return StructType(tuple(merged.values()))
 
 
+def merge_all(fields: Iterable[StructField]) -> StructType:
+    """Merge fields as `merge_fields` does, in a time that isn't quadratic in their number."""
+    parts = [StructType((field,)) for field in fields] or [StructType()]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], [*parts[1::2], StructType()], strict=False)
+        parts = [merge_fields(first, second) for first, second in pairs]
+    return parts[0]
+
+
 def _merged_field(first: StructField, second: StructField) -> StructField:
     merged = _merge(first.data_type, second.data_type)
     if merged == second.data_type and (merged != first.data_type or is_json_text(second)):

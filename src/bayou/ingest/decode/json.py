@@ -222,6 +222,7 @@ class JsonDecoder:
             RecursionError,
         ) as error:
             raise NotColumnarError from error
+        self._reader.check_names(values)
         table = self._reader.parse(values)
         nested = self._reader.nested_fields(table)
         valid = [True] * len(records)
@@ -265,7 +266,7 @@ class JsonDecoder:
             present = pc.is_valid(table.column(name)).combine_chunks()
             if self._plan.ignores(unknown):
                 if pc.any(present).as_py():
-                    result.ignored |= {name}
+                    result.ignored.add(name)
                 continue
             reason = _unknown_reason([name], self._plan)
             known = {i for i, _ in refused}
@@ -387,7 +388,7 @@ class _Result:
     bad_positions: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     new_fields: StructType = field(default_factory=StructType)
-    ignored: frozenset[str] = frozenset()
+    ignored: set[str] = field(default_factory=set)
 
     def accept(self, batch: pa.RecordBatch, positions: pa.Array[Any]) -> None:
         self.batches.append(batch)
@@ -412,7 +413,7 @@ class _Result:
             bad_positions=pa.array(self.bad_positions, pa.int64()),
             reasons=pa.array(self.reasons, pa.string()),
             new_fields=self.new_fields,
-            ignored=self.ignored,
+            ignored=frozenset(self.ignored),
         )
 
 
