@@ -61,3 +61,30 @@ def test_what_is_dropped_is_said_in_one_way(file, invoke, which):
     result = invoke("dlq", "drop", file, "good", *which)
     assert result.exit_code == 2
     assert "either --where or --all" in result.stderr
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """Two topics with one table: the second one has a dead letter."""
+    now = pa.array([dt.datetime.now(dt.UTC)], pa.timestamp("us", "UTC"))
+    letter = {"reason": ["not valid JSON"], "partition": [0], "timestamp": now, "topic": ["us"]}
+    bayou.write(str(tmp_path / "orders_dead_letters"), pa.table(letter))
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        "connector:\n  topics:\n"
+        "    orders: {kafka-topics: [eu, us], destination: {table-path: orders}}\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("command", [("show",), ("replay", "--dry-run"), ("drop", "--all")])
+def test_dead_letters_of_one_of_several_topics_need_the_name_of_the_topic(shared, events, command):
+    code, (error,) = events("dlq", command[0], shared, "orders", *command[1:])
+    assert (code, error["type"]) == (2, "ArgumentError")
+    assert "'orders/eu', 'orders/us'" in error["message"]
+
+
+def test_a_topic_of_a_section_with_several_topics_is_found_by_its_key(shared, invoke):
+    result = invoke("dlq", "drop", shared, "orders/us", "--all", "--dry-run")
+    assert result.exit_code == 0
+    assert "1" in result.stdout

@@ -22,6 +22,7 @@ from bayou.cli.shared_arguments import (
     with_topic,
 )
 from bayou.cli.usage import Command, Group
+from bayou.errors import ArgumentError
 
 if TYPE_CHECKING:
     from bayou.ingest.config import Configuration, Topic
@@ -247,7 +248,14 @@ def drop(
 
 def _topic(config: Any, topic: str, settings: Any) -> tuple[Configuration, Topic]:
     configuration = load_topics(config, settings)
-    return configuration, configuration.topic(topic)
+    topics = configuration.find_topics(topic)
+    if len(topics) > 1:
+        raise ArgumentError(
+            f"{config}: {topic!r} has several topics: {', '.join(repr(t.key) for t in topics)}. "
+            "Use one of them.",
+            argument="topic",
+        )
+    return configuration, configuration.topic(topics[0].key if topics else topic)
 
 
 def _decoded(value: bytes | None) -> str | None:

@@ -266,20 +266,30 @@ class Configuration:
     def find_topics(self, name: str) -> tuple[Topic, ...]:
         """Return all topics of the section `name`.
 
-        If there is no such section, return the topic that `find_topic` finds, if any.
+        If there is no such section, return the topic with this key, or all topics of the table with
+        this name or path.
+
+        Raises:
+            ArgumentError: `name` is the name of several tables.
         """
         section = tuple(topic for topic in self.topics if topic.section == name)
         if section:
             return section
-        topic = self.find_topic(name)
-        return () if topic is None else (topic,)
+        topic = self._topic_of_key(name)
+        return self._topics_of_table(name) if topic is None else (topic,)
 
     def find_topic(self, name: str) -> Topic | None:
         """Return the topic whose key, table name or table path equals `name`; None if none matches.
 
-        If `name` is the key of a section whose topics share a table, the section's first topic is
+        If `name` identifies a table that several topics share, the first of these topics is
         returned.
+
+        Raises:
+            ArgumentError: `name` is the name of several tables.
         """
+        return self._topic_of_key(name) or next(iter(self._topics_of_table(name)), None)
+
+    def _topic_of_key(self, name: str) -> Topic | None:
         for topic in self.topics:
             if name in (topic.key, topic.table_key):
                 return topic
@@ -287,11 +297,32 @@ class Configuration:
             kafka_topic = name.removeprefix(topic_key(section.key, ""))
             if kafka_topic != name and section.matches(kafka_topic):
                 return section.topic(kafka_topic)
+        return None
+
+    def _topics_of_table(self, name: str) -> tuple[Topic, ...]:
+        topics = []
         for topic in self.topics:
             destination = topic.config.destination
             if name in (destination.name, topic.table_path, destination.path.rstrip("/")):
-                return topic
-        return None
+                topics.append(topic)
+        self._check_one_table(name, (topic.table_path for topic in topics))
+        return tuple(topics)
+
+    def _check_one_table(self, name: str, paths: Iterable[str]) -> None:
+        """Check that a table's name in an argument identifies only one table.
+
+        Otherwise a command could change another table than the user means.
+
+        Raises:
+            ArgumentError: `paths` contains several tables.
+        """
+        tables = sorted({normalized_table_path(path) for path in paths})
+        if len(tables) > 1:
+            raise ArgumentError(
+                f"{self.file}: several tables have the name {name!r}: {', '.join(tables)}. Use the "
+                "path of a table, or the key of its topic.",
+                argument="topic",
+            )
 
     def find_table(self, name: str) -> str | None:
         """Return the path of the table that `name` identifies; None if there is no such table.
@@ -299,6 +330,9 @@ class Configuration:
         Args:
             name: the key, table name or table path of a topic, the key of a section whose topics
                 share a table, or the name or path of a table of `route-by`.
+
+        Raises:
+            ArgumentError: `name` is the name of several tables.
         """
         for section in self.patterns:
             if name == section.key and section.config.shares_table:
@@ -306,14 +340,16 @@ class Configuration:
         topic = self.find_topic(name)
         if topic is not None:
             return topic.table_path
-        tables = (t.routes.find(name) for t in self.topics if t.routes is not None)
-        return next((table.path for table in tables if table is not None), None)
+        tables = [t.routes.find(name) for t in self.topics if t.routes is not None]
+        paths = [table.path for table in tables if table is not None]
+        self._check_one_table(name, paths)
+        return next(iter(paths), None)
 
     def topic(self, name: str) -> Topic:
         """Return the topic whose key, table name or table path is `name`.
 
         Raises:
-            ArgumentError: no topic matches.
+            ArgumentError: no topic matches, or `name` is the name of several tables.
             PipelineError: the topic can't be written to its table.
         """
         topic = self.find_topic(name)
