@@ -22,6 +22,7 @@ class ScriptedS3:
         implements_conditions: whether conditional puts are implemented; if not, the answer is 501.
         refuses_deletes: whether deletes are answered with 403.
         conflicts: number of further conditional puts of commits that are answered with 409.
+        file_conflicts: number of further puts without a condition that are answered with 409.
         conflict_code: the error code of these answers.
         objects: the content of each object, by bucket and key.
         puts: keys of the conditional puts, in order.
@@ -33,6 +34,7 @@ class ScriptedS3:
     implements_conditions: bool = True
     refuses_deletes: bool = False
     conflicts: int = 0
+    file_conflicts: int = 0
     conflict_code: str = "ConditionalRequestConflict"
     objects: dict[str, bytes] = field(default_factory=dict)
     puts: list[str] = field(default_factory=list)
@@ -111,6 +113,9 @@ def _handler(script: ScriptedS3) -> type[http.server.BaseHTTPRequestHandler]:
                         return self._refuse(409, script.conflict_code)
                     if key in script.objects and not script.ignores_conditions:
                         return self._refuse(412, "PreconditionFailed")
+                elif script.file_conflicts > 0:
+                    script.file_conflicts -= 1
+                    return self._refuse(409, script.conflict_code)
                 script.objects[key] = data
             return self._answer(200, ETag='"x"')
 

@@ -53,6 +53,36 @@ def test_a_conflict_of_s3_is_tried_again(s3, pauses, code):
     assert [key.removeprefix(LOG) for key in s3.puts].count(FIRST) == 3
 
 
+def test_a_conflict_for_a_data_file_is_tried_again(s3, pauses):
+    s3.file_conflicts, s3.conflict_code = 2, "OperationAborted"
+    write(s3, 1)
+    assert (ids(s3), pauses) == ([1], [0, 1])
+
+
+def test_conflicts_without_end_for_a_data_file_are_an_error(s3):
+    s3.file_conflicts = 1000
+    with pytest.raises(StorageError, match="ConditionalRequestConflict"):
+        write(s3, 1)
+    assert s3.objects == {}
+
+
+def test_another_409_for_a_data_file_is_an_error(s3, pauses):
+    s3.file_conflicts, s3.conflict_code = 1, "SomethingElse"
+    with pytest.raises(StorageError, match="SomethingElse"):
+        write(s3, 1)
+    assert pauses == []
+
+
+@pytest.mark.parametrize("size", [0, 5, conditional_put.PART_BYTES])
+def test_a_small_file_is_one_put(s3, size):
+    files = ArrowEngine(storage_options=s3.options).files
+    content = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    with files.open_output(f"{TABLE}/a.parquet") as output:
+        for start in range(0, size, 1 << 20):
+            output.write(content[start : start + (1 << 20)])
+    assert s3.objects == {"bucket/table/a.parquet": content}
+
+
 def test_conflicts_without_end_are_an_error(s3):
     files = ArrowEngine(storage_options=s3.options).files
     s3.conflicts = 1000

@@ -1,4 +1,4 @@
-"""Conditional puts to an object store, with retries, and a check that the store supports them.
+"""Puts to an object store, with retries, and a check that the store supports conditional puts.
 
 A commit is a put that the store must reject if the key exists (`If-None-Match: *` on S3). If a
 store ignored this condition, concurrent writers would replace each other's commits and lose rows.
@@ -11,7 +11,8 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -19,6 +20,9 @@ from obstore.store import ObjectStore
 
 from bayou.engines.arrow.storage.store_errors import error_code, storage_errors
 from bayou.errors import PrerequisiteError, StorageError
+
+PART_BYTES = 8 << 20
+"""Maximum number of bytes of a request. Larger reads and writes are split into several requests."""
 
 _LOG_FOLDER = "_delta_log/"
 _CHECK_NAME = ".bayou-conditional-put-check"
@@ -69,6 +73,28 @@ def create_object(
         f"{_CONFLICT_TRIES} attempts. Repeat the operation.",
         path=path,
     )
+
+
+def put_object(
+    store: ObjectStore, key: str, data: bytes, errors: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """Create or replace an object; more than `PART_BYTES` are uploaded in parts.
+
+    The put is repeated if the store reports a conflict with a concurrent request for the same key.
+
+    Args:
+        errors: function that returns a context manager that translates errors of the store.
+    """
+    for attempt in range(_CONFLICT_TRIES):
+        with errors():
+            try:
+                obstore.put(store, key, data, chunk_size=PART_BYTES)
+            except (AlreadyExistsError, FileExistsError, PreconditionError) as error:
+                if error_code(error) not in _CONFLICTS or attempt == _CONFLICT_TRIES - 1:
+                    raise
+            else:
+                return
+        _pause(attempt)
 
 
 class ConditionalPuts:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 import obstore
 from obstore.store import ObjectStore
 
+from bayou.engines.arrow.storage.conditional_put import PART_BYTES, put_object
 from bayou.engines.arrow.storage.range_reads import RangeInput
-
-_PART = 8 << 20
-"""Maximum number of bytes of a request. Larger reads are split into concurrent requests."""
 
 
 class ObjectInput(RangeInput):
@@ -30,7 +29,7 @@ class ObjectInput(RangeInput):
 
     def read_range(self, start: int, end: int) -> bytes:
         with self._errors():
-            starts = list(range(start, end, _PART))
+            starts = list(range(start, end, PART_BYTES))
             if len(starts) == 1:
                 return obstore.get_range(self._store, self._key, start=start, end=end).to_bytes()
             parts = obstore.get_ranges(
@@ -40,7 +39,7 @@ class ObjectInput(RangeInput):
 
 
 class ObjectOutput(io.RawIOBase):
-    """An object that is uploaded in parts and created when the output is closed.
+    """An object that is created when the output is closed. A large object is uploaded in parts.
 
     No object is created if the `with` block raises an exception, or if the output is
     garbage-collected without `close`.
@@ -52,10 +51,10 @@ class ObjectOutput(io.RawIOBase):
         key: str,
         errors: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._errors = errors
+        self._store, self._key, self._errors = store, key, errors
         self._position = 0
-        with errors():
-            self._writer = obstore.open_writer(store, key, buffer_size=_PART)
+        self._start = bytearray()  # the object's first bytes, until the upload in parts starts
+        self._upload: Any = None
 
     def writable(self) -> bool:
         return True
@@ -65,8 +64,11 @@ class ObjectOutput(io.RawIOBase):
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
         view = memoryview(data).cast("B")  # obstore rejects Arrow's buffers of signed bytes
-        with self._errors():
-            self._writer.write(view)
+        if self._upload is None and len(self._start) + view.nbytes <= PART_BYTES:
+            self._start += view
+        else:
+            with self._errors():
+                self._upload_in_parts().write(view)
         self._position += view.nbytes
         return view.nbytes
 
@@ -74,8 +76,11 @@ class ObjectOutput(io.RawIOBase):
         if self.closed:
             return
         try:
-            with self._errors():
-                self._writer.close()
+            if self._upload is None:
+                put_object(self._store, self._key, bytes(self._start), self._errors)
+            else:
+                with self._errors():
+                    self._upload.close()
         finally:
             super().close()
 
@@ -83,9 +88,17 @@ class ObjectOutput(io.RawIOBase):
         """Discard the uploaded parts; no object is created."""
         if self.closed:
             return
-        with suppress(Exception):
-            self._writer.__exit__(RuntimeError, RuntimeError("discarded"), None)
+        if self._upload is not None:
+            with suppress(Exception):
+                self._upload.__exit__(RuntimeError, RuntimeError("discarded"), None)
         super().close()
+
+    def _upload_in_parts(self) -> Any:
+        if self._upload is None:
+            self._upload = obstore.open_writer(self._store, self._key, buffer_size=PART_BYTES)
+            self._upload.write(bytes(self._start))
+            self._start.clear()
+        return self._upload
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:

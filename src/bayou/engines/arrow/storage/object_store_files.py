@@ -20,6 +20,7 @@ from bayou.engines.arrow.storage.assumed_role import take_role
 from bayou.engines.arrow.storage.conditional_put import (
     ConditionalPuts,
     create_object,
+    put_object,
     store_identity,
 )
 from bayou.engines.arrow.storage.object_io import ObjectInput, ObjectOutput
@@ -189,8 +190,8 @@ class ObjectStoreFiles:
 
     def put(self, path: str, data: bytes) -> None:
         root, key = split_object_uri(path)
-        with storage_errors(path, "write", self._secrets):
-            obstore.put(self._store(root), key, data)
+        errors = partial(storage_errors, path, "write", self._secrets)
+        put_object(self._store(root), key, data, errors)
 
     def mkdirs(self, path: str) -> None:
         # Object stores have no folders, but an invalid path is still an error.
