@@ -42,6 +42,9 @@ def test_http_is_allowed_where_the_environment_says_so():
         "s3.example.com",
         "http://u:secret@[::",
         "http://u@",
+        "http://host:9000x",
+        "http://host:99999",
+        "http://my host:9000",
     ],
 )
 def test_an_endpoint_that_is_no_url_is_an_error_that_names_the_option(endpoint):

@@ -54,7 +54,7 @@ _KNOWN_KEYS: Final = {
 }
 """Common options by the prefix of their service. Errors about an unknown option suggest them."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
+_URL = re.compile(r"https?://[^/\s]+(?:/\S*)?\Z", re.IGNORECASE)
 _DURATION = re.compile(r"(\d{1,18})\s*(ms|s|m|)")
 _MAX_DURATION_MS = 86_400_000
 _MAX_RETRIES = 1_000_000
@@ -152,8 +152,9 @@ def _complete_endpoint(
 
 def _is_url(text: str) -> bool:
     try:
-        return _URL.match(text) is not None and bool(urlsplit(text).hostname)
-    except ValueError:  # invalid host or brackets
+        parts = urlsplit(text)
+        return _URL.match(text) is not None and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # invalid host, port or brackets
         return False
 
 
