@@ -383,6 +383,13 @@ def test_security_becomes_the_properties_of_the_client(tmp_path):
     }
 
 
+def test_a_table_path_with_credentials_in_another_bucket_is_not_shown(tmp_path):
+    path = 'table-path: "s3a://key:hunter2@other/events"\n        bucket: mine'
+    error = problem(tmp_path, MINIMAL.replace('table-path: "lake/events"', path))
+    assert "bucket differs from the bucket of table-path" in error.message
+    assert "hunter2" not in error.message
+
+
 def test_a_bucket_and_a_name_form_the_path(tmp_path):
     text = MINIMAL.replace('table-path: "lake/events"', "bucket: b\n        table-name: t")
     assert load(tmp_path, text).topics[0].table_path == "s3a://b/t"

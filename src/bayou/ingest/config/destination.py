@@ -315,13 +315,13 @@ class DestinationConfig(Section):
         scheme, separator, rest = self.table_path.partition("://")
         if not separator or scheme == "file":
             raise ValueError(
-                f"bucket is {self.bucket!r} but table-path {self.table_path!r} is a local path; "
+                f"bucket is set, but table-path {self.table_path!r} is a local path; "
                 f"write s3a://{self.bucket}/{self.table_path.lstrip('/')} or remove bucket"
             )
         if rest.split("/", 1)[0] != self.bucket:
+            # Without the names, which may contain credentials: s3a://USER:PASSWORD@bucket.
             raise ValueError(
-                f"bucket is {self.bucket!r} but the bucket of table-path is "
-                f"{rest.split('/', 1)[0]!r}; correct one of them or remove bucket"
+                "bucket differs from the bucket of table-path; correct one of them or remove bucket"
             )
         return self
 
