@@ -5,6 +5,8 @@ The embedded broker knows neither compaction nor markers of transactions, so gap
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import Message
@@ -113,6 +115,31 @@ def test_a_partition_that_ends_before_the_range_has_lost_records():
     with pytest.raises(KafkaError, match="offsets 5 to 19 are missing, the partition has 0 to 4"):
         _read(ScriptedConsumer(range(5), high=5), 2, 20)
     assert _read(ScriptedConsumer(range(5), high=5), 2, 20, failOnDataLoss="false") == [2, 3, 4]
+
+
+def test_a_range_that_is_truncated_has_lost_the_records_after_the_end():
+    consumer = ScriptedConsumer([], high=5)
+    consumer.told_end = True
+    consumer.consume = lambda *_: [_event(ClientError.OFFSET_OUT_OF_RANGE, 2)]
+    with pytest.raises(KafkaError, match="offsets 5 to 19 are missing, the partition has 0 to 4"):
+        _read(consumer, 2, 20)
+
+
+@pytest.mark.parametrize(
+    ("code", "fails"),
+    [(ClientError.LEADER_NOT_AVAILABLE, True), (ClientError._UNKNOWN_TOPIC, False)],
+)
+def test_only_a_topic_that_is_gone_has_lost_the_records_of_a_read_that_stalls(code, fails):
+    consumer = ScriptedConsumer([], high=50)
+    consumer.consume = lambda *_: []
+    metadata = SimpleNamespace(error=ClientError(code), partitions={})
+    consumer.list_topics = lambda *_, **__: SimpleNamespace(topics={"t": metadata})
+    options = {"failOnDataLoss": "false", "kafkaConsumer.pollTimeoutMs": "1"}
+    if fails:
+        with pytest.raises(KafkaError, match="reading offset 0"):
+            _read(consumer, 0, 50, **options)
+    else:
+        assert _read(consumer, 0, 50, **options) == []
 
 
 def test_an_emptied_partition_has_lost_records():

@@ -156,13 +156,16 @@ class _RangeReader:
         if self._position >= self._range.end:
             return
         low, high = self._watermarks()
-        until = min(low, self._range.end) if low > self._position else self._range.end
         if low <= self._position < high and self._range.end <= high:
             self._assign()  # the state was transient, for example a change of the leader
             return
+        if low > self._position:
+            first, until = self._position, min(low, self._range.end)
+        else:
+            first, until = max(self._position, high), self._range.end
         self._loss.report(
-            f"{self._range.partition}: offsets {self._position} to {until - 1} are missing, the "
-            f"partition has {low} to {high - 1}" + (" (it is empty)" if low == high else ""),
+            f"{self._range.partition}: offsets {first} to {until - 1} are missing, the partition "
+            f"has {low} to {high - 1}" + (" (it is empty)" if low == high else ""),
             self._range.partition.topic,
         )
         if low > self._position:
@@ -190,6 +193,8 @@ class _RangeReader:
             known = self._consumer.list_topics(topic, timeout=self._lookup_timeout).topics[topic]
         except KafkaException:
             raise self._error(str(self._client_errors) or "the brokers don't answer") from None
+        if known.error is not None and known.error.name() not in _UNKNOWN:
+            raise self._error(known.error.str())
         if known.error is not None or number not in known.partitions:
             self._loss.report(
                 f"{self._range.partition}: the partition doesn't exist any more", topic
