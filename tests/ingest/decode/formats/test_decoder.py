@@ -348,6 +348,12 @@ def test_a_flood_of_unknown_schemas_asks_once_for_each(registry, no_pauses):
     assert asked.count("/schemas/ids/1049") == 1
 
 
+def test_a_schema_id_that_no_registry_can_have_makes_a_dead_letter_without_a_request(registry):
+    found = decoded(RecordFormat(name="avro", registry=registry), [header(2**32 - 1, b"")])
+    assert found.reasons.to_pylist() == ["the schema registry has no schema 4294967295"]
+    assert "/schemas/ids/4294967295" not in asked
+
+
 def test_an_unknown_schema_stops_the_batch_where_the_topic_says_so(registry, no_pauses):
     strict = replace(registry, on_unknown_schema="stop")
     with pytest.raises(KafkaError, match=r"has no schema 79\. Register it, or set on-unknown"):
@@ -516,9 +522,13 @@ def test_a_line_of_csv_has_the_types_of_its_columns():
     assert found.bad_positions.to_pylist() == [3, 2, 4]
 
 
-@pytest.mark.parametrize(
-    "line", [b'1,"x', b'1,"x"y', b"1,x\ny", b"1," + b"x" * 200_000, b"[" * 100_000 + b",x"]
-)
+def test_a_long_value_of_csv_becomes_a_row():
+    values_are = RecordFormat(name="csv", csv_columns=("a", "b"))
+    found = decoded(values_are, [b"1," + b"x" * 1_000_000], columns(a=LONG, b=STRING))
+    assert found.columns.to_pylist() == [{"a": 1, "b": "x" * 1_000_000}]
+
+
+@pytest.mark.parametrize("line", [b'1,"x', b'1,"x"y', b"1,x\ny", b"[" * 100_000 + b",x"])
 def test_a_line_that_is_no_csv_is_refused_and_no_other(line):
     values_are = RecordFormat(name="csv", csv_columns=("a", "b"))
     lines = [b"1,x", line, b"2,y\n"]

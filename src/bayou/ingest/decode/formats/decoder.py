@@ -27,6 +27,9 @@ from bayou.ingest.decode.nesting import MAX_NESTING, RecordTooDeepError, check_j
 from bayou.ingest.decode.unknown_fields import additions, widened
 from bayou.protocol.schema import TIMESTAMP, StructField, StructType
 
+# Python's limit is 128 KB for a value. It applies to the whole process, and is only raised.
+csv.field_size_limit(max(csv.field_size_limit(), (1 << 31) - 1))
+
 _MAX_REASON = 300
 _NO_COLUMNS = StructType()
 
