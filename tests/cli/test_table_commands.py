@@ -306,3 +306,13 @@ def test_a_history_shows_commits_whose_metrics_mean_nothing(invoke, tmp_path, me
     assert told in text
     for command in ("history", "verify"):
         assert invoke(command, path).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [("read", "--limit"), ("optimize", "--target-size"), ("history", "--limit")]
+)
+def test_a_number_of_more_than_64_bits_is_wrong_usage(invoke, table, arguments):
+    result = invoke(arguments[0], table, arguments[1], 10**20)
+    assert result.exit_code == 2
+    assert str(10**20) in result.stderr
+    assert "bug" not in result.stderr

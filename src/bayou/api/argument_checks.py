@@ -77,6 +77,10 @@ def checked_string(value: str, argument: str) -> str:
     return value
 
 
+_LARGEST = 1 << 63
+"""Arrow and the log store whole numbers in 64 bits."""
+
+
 def checked_number(
     value: Number | None, argument: str, noun: str, *, minimum: int = 0, whole: bool = True
 ) -> Number | None:
@@ -92,7 +96,8 @@ def checked_number(
     if unchecked is None:
         return None
     types = (int,) if whole else (int, float)
-    if type(unchecked) not in types or not unchecked >= minimum:  # type: ignore[operator]
+    is_number = type(unchecked) in types and unchecked >= minimum  # type: ignore[operator]
+    if not is_number or (whole and unchecked >= _LARGEST):  # type: ignore[operator]
         raise ArgumentError(
             f"{argument}: {unchecked!r} isn't {noun}. Give {minimum} or more.", argument=argument
         )

@@ -130,6 +130,20 @@ def test_records_that_are_no_json_are_said(small_pipeline, invoke, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_record_that_is_nested_too_deeply_is_no_sample(small_pipeline, events, tmp_path):
+    small_pipeline.produce({"id": 1}, b'{"a":' * 700 + b"1" + b"}" * 700)
+    code, (facts, _) = events(
+        "init",
+        small_pipeline.kafka_topic,
+        "-b",
+        small_pipeline.broker.bootstrap_servers,
+        "--folder",
+        tmp_path / "new",
+    )
+    assert (code, facts["columns"]) == (0, "id")
+    assert facts["sampled"] == "2 records, 1 of them JSON objects"
+
+
 @pytest.mark.parametrize(
     ("records", "expected"),
     [

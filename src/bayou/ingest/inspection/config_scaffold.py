@@ -19,6 +19,7 @@ from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import load_configuration
 from bayou.ingest.config.connector.connections import KafkaConfig
 from bayou.ingest.config.load import problem_of
+from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.schema.inference import inferred_schema
@@ -242,8 +243,9 @@ def _records(
         for value in batch.column("value").to_pylist():
             sampled += 1
             try:
+                check_json_nesting(value or b"")
                 record = msgspec.json.decode(value or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except (RecordTooDeepError, msgspec.DecodeError, UnicodeDecodeError):
                 continue
             if isinstance(record, dict):
                 records.append(record)

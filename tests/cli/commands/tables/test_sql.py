@@ -129,3 +129,9 @@ def test_without_duckdb_the_error_says_what_to_install(invoke, lake, monkeypatch
     assert result.exit_code == 1
     assert "pip install 'bayou[duckdb]'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_query_that_is_not_utf_8_is_wrong_usage(invoke):
+    result = invoke("sql", "SELECT '\udcff'")
+    assert result.exit_code == 2
+    assert "query: character 9 of a string" in result.stderr

@@ -62,10 +62,12 @@ def sql(
     """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
+        from bayou.api.argument_checks import check_encodable
         from bayou.api.queries.duckdb_query import query_batches
 
         if query == "-":
             query = sys.stdin.read()
+        check_encodable(query, "query")
         opened = _open_tables(query, tables or (), config, settings)
         rows_limit = row_limit(printed, limit)
         printed.batches(
