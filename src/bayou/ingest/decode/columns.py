@@ -206,7 +206,7 @@ def _fields(column: Any) -> list[Any]:
 
     `struct_field` takes as long for one field as for all fields.
     """
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     fields: list[Any] = array.flatten()
     return fields
 
