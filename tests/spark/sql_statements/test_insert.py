@@ -219,6 +219,18 @@ def test_default_among_values_is_the_column_s(run):
         run("INSERT INTO {t} VALUES (1, DEFAULT, 'a'), (2, 4, 'y')")
 
 
+@pytest.mark.parametrize("kind", ["ALWAYS AS IDENTITY", "BY DEFAULT AS IDENTITY", "ALWAYS AS (7)"])
+def test_a_row_of_defaults_has_the_values_that_a_table_generates(run, kind):
+    run(
+        f"CREATE TABLE {{t}} (id BIGINT GENERATED {kind}, d STRING DEFAULT 'x') "
+        "USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    run("INSERT INTO {t} VALUES (DEFAULT, DEFAULT)")
+    assert run.rows() == [(7 if kind == "ALWAYS AS (7)" else 1, "x")]
+    with pytest.raises(StatementError, match="List another column"):
+        run("INSERT INTO {t} (id) VALUES (DEFAULT)")
+
+
 FOREIGN = (
     "reflect('java.lang.System', 'setProperty', 'bayou.foreign', 'ran')",
     "1), (2",

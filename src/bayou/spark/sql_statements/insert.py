@@ -56,7 +56,8 @@ def replace_defaults(
 
     If a column is `DEFAULT` in all rows, the column is removed from the query. The writer then adds
     the default value. If a column is `DEFAULT` in some rows, the keyword is replaced by the SQL of
-    the default value. If all columns are `DEFAULT` in all rows, the first column isn't removed.
+    the default value. If all columns are `DEFAULT` in all rows, the first column that isn't a
+    generated or identity column isn't removed.
 
     A query that doesn't start with `VALUES` is returned unchanged.
 
@@ -96,9 +97,16 @@ def replace_defaults(
                 row[number] = default(name)
         remaining.append(number)
     if not remaining:
-        remaining = [0]
+        kept = next((n for n, name in enumerate(names) if name.lower() not in generated), None)
+        if kept is None:
+            raise StatementError(
+                "INSERT INTO: all columns of VALUES are generated or identity columns, and all "
+                f"their values are DEFAULT. List another column of {table} too.",
+                statement=query,
+            )
+        remaining = [kept]
         for row in rows:
-            row[0] = default(names[0])
+            row[kept] = default(names[kept])
     values = (", ".join(row[number] for number in remaining) for row in rows)
     return f"VALUES {', '.join(f'({row})' for row in values)}", tuple(names[n] for n in remaining)
 
