@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
@@ -272,6 +273,23 @@ def test_the_default_of_a_column_is_inserted_and_updated(spark, table, rows, lar
     merging = made.alias("t").merge(spark.range(5, 7).alias("u"), "t.id = u.id")
     merging.whenNotMatchedInsert(values={"v": "DEFAULT"}).execute()
     assert rows(made)[2:] == [(None, "new"), (None, "new")]
+
+
+@pytest.mark.parametrize("query", ["groups", "windows", "elements"])
+def test_the_source_of_a_merge_may_be_computed_from_several_rows(spark, table, rows, query):
+    made = table({"id": [1], "v": ["a"]})
+    source = spark.createDataFrame([(2, [20, 21]), (2, [20, 21])], "k long, numbers array<long>")
+    if query == "groups":
+        source = source.groupBy("k").agg(F.count("*").alias("n"))
+    elif query == "windows":
+        order = Window.partitionBy("k").orderBy("k")
+        source = source.select("k", (F.row_number().over(order) + 1).alias("n"))
+    else:
+        source = source.limit(1).select("k", F.explode(F.array(F.lit(2))).alias("n"))
+    shout = F.udf(lambda number: f"{number}!", "string")
+    merging = made.alias("t").merge(source, "t.id = k")
+    merging.whenNotMatchedInsert("n = 2", {"id": "k", "v": shout("n")}).execute()
+    assert rows(made) == [(1, "a"), (2, "2!")]
 
 
 @pytest.mark.slow

@@ -284,7 +284,8 @@ class _Plan:
             source = source.alias(self._request.source_alias)
         target = user_columns(target.alias(self._alias))
         pairs = target.crossJoin(source)
-        sides = {"NOT MATCHED": source, "NOT MATCHED BY SOURCE": target}
+        # The filter separates the aggregates of the source itself from those of an expression.
+        sides = {"NOT MATCHED": source.where("true"), "NOT MATCHED BY SOURCE": target}
         conditions: list[tuple[str, RowExpression]] = [("search", self._request.on)]
         conditions += [
             (c.kind, c.condition) for c in self._request.clauses if c.condition is not None
