@@ -164,6 +164,12 @@ def test_columns_that_the_rows_lack_are_null(spark, tmp_path):
     assert rows(tmp_path) == [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 
 
+def test_rows_without_columns_are_refused(spark, tmp_path):
+    save(spark.range(1), tmp_path / "t")
+    with pytest.raises(Exception, match="the rows to write have no columns"):
+        save(spark.range(2).select(), tmp_path / "t")
+
+
 def test_an_untyped_null_takes_the_type_of_the_table(spark, tmp_path):
     save(spark.sql("SELECT 1 AS id, 'a' AS name"), tmp_path)
     save(spark.sql("SELECT 2 AS id, NULL AS name"), tmp_path)

@@ -25,6 +25,7 @@ from bayou.engines import from_description
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel import Operation
 from bayou.kernel.commands.write import WriteMode
+from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.executors.versions_read import versions_read
 from bayou.spark.types import as_nullable, from_spark
@@ -62,7 +63,7 @@ class DeltaWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
         mode = options.mode or (WriteMode.OVERWRITE if overwrite else WriteMode.APPEND)
-        rows = as_nullable(from_spark(schema, table=options.path))
+        rows = _rows(schema, options.path)
         write = options.table_write(
             rows,
             mode,
@@ -137,7 +138,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         # output mode `complete` always replaces all rows, as in delta-spark.
         options = replace(options, application=None, dynamic_partitions=False, replace_where=None)
         self._options = options
-        rows = as_nullable(from_spark(schema, table=options.path))
+        rows = _rows(schema, options.path)
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         write = options.table_write(
             rows, mode, operation=Operation.STREAMING_UPDATE, partition_by=options.partition_by
@@ -188,6 +189,19 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         with readable_errors():
             for files in _batch_files(messages):
                 files.started_write.delete([files.actions])
+
+
+def _rows(schema: SparkStructType, table: str) -> StructType:
+    """Convert the schema of rows. All columns are nullable in the result.
+
+    Raises:
+        SchemaError: the rows have no columns. Spark passes none of these rows to Python.
+    """
+    if not schema.fields:
+        raise SchemaError(
+            f"{table}: the rows to write have no columns. Add a column to the rows.", table=table
+        )
+    return as_nullable(from_spark(schema, table=table))
 
 
 def _batch_files(messages: list[WriterCommitMessage | None]) -> list[BatchFiles]:
