@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
-from bayou.errors import ArgumentError, SchemaError, TableNotFoundError
+from bayou.errors import ArgumentError, CommitConflictError, SchemaError, TableNotFoundError
 from bayou.spark import short_message
 from bayou.spark.native_read import read_planner, relation
 from bayou.spark.native_read.read_planner import READER
@@ -305,6 +305,9 @@ def test_an_internal_that_is_missing_leaves_the_read_to_the_source(
     assert frames[0].count() == 30
     (said,) = [r.getMessage() for r in caplog.records if r.name == read_planner.__name__]
     assert "(constructor HadoopFsRelation does not exist)" in said
+    bayou.table(table).delete("id = 1")
+    with pytest.raises(CommitConflictError):
+        frames[0].write.format("delta").mode("overwrite").save(table)
 
 
 def test_a_damaged_log_is_told_of_by_the_query(spark, table):

@@ -123,9 +123,10 @@ def load(request: ReadRequest) -> Any:
         except JvmError as error:
             _warn_once(
                 "Spark: the Python data source is used instead of Spark's Parquet reader, because "
-                "internals of this Spark version differ from versions 4.0 to 4.3 "
+                "internals of this Spark version differ from versions 4.1 to 4.3 "
                 f"({error_reason(error)}). Use a supported version for faster reads."
             )
+            request.reader.options(**recorded)
             return NotImplemented
         return _with_filter_and_schema(frame, request, options, snapshot)
 

@@ -335,10 +335,9 @@ def _check_contradictions(options: Mapping[str, str]) -> None:
     """
     values: dict[str, tuple[str, str]] = {}
     for name, value in options.items():
-        lower = name.lower()
-        key = _EQUIVALENT_PROPERTIES.get(lower, lower)
+        key = _EQUIVALENT_PROPERTIES.get(name.lower(), name.lower())
         other, before = values.setdefault(key, (name, value))
-        if (key.startswith("delta.") or lower == key) and before.lower() != value.lower():
+        if before.lower() != value.lower():
             pair = f"its value {value!r} contradicts {other} = {before!r}"
             if is_secret_name(key):
                 pair = f"its value contradicts the value of {other}"
