@@ -100,8 +100,8 @@ def replace_defaults(
         kept = next((n for n, name in enumerate(names) if name.lower() not in generated), None)
         if kept is None:
             raise StatementError(
-                "INSERT INTO: all columns of VALUES are generated or identity columns, and all "
-                f"their values are DEFAULT. List another column of {table} too.",
+                f"Table {table}: all columns of VALUES are generated or identity columns, and all "
+                "their values are DEFAULT. Name another column in the INSERT statement too.",
                 statement=query,
             )
         remaining = [kept]
