@@ -27,6 +27,13 @@ def _seen(text: str) -> list[tuple[object, ...]]:
             "SELECT * FROM table WHERE id IN (TABLE t)",
             [("table", None, None, "table"), ("t", None, None, "t")],
         ),
+        ("SELECT DISTINCT table FROM t", [("t", None, None, "t")]),
+        ("SELECT DISTINCT table AS a FROM t", [("t", None, None, "t")]),
+        ("SELECT ALL table a FROM t", [("t", None, None, "t")]),
+        ("SELECT first(table IGNORE NULLS) FROM t", [("t", None, None, "t")]),
+        ("SELECT 1 FROM t WHERE (table IS NOT NULL)", [("t", None, None, "t")]),
+        ("SELECT 1 FROM t WHERE (table IN ('a') OR b)", [("t", None, None, "t")]),
+        ("SELECT 1 FROM t WHERE (table LIKE 'a%' OR b)", [("t", None, None, "t")]),
         (
             "SELECT * FROM delta.`/a` VERSION AS OF 3 t WHERE t.x = 1",
             [("/a", 3, None, "delta.`/a` VERSION AS OF 3")],

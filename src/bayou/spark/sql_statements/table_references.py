@@ -212,7 +212,12 @@ def _sqlglot_text(text: str, tokenized: Sequence[Token]) -> str:
     return text
 
 
-_BEFORE_QUERIES = ("(", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ALL", "DISTINCT")
+_SET_OPERATORS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")
+_AFTER_COLUMNS = (
+    *("AND", "AS", "BETWEEN", "COLLATE", "DIV", "FROM", "IGNORE", "ILIKE", "IN", "IS", "LIKE"),
+    *("NOT", "OR", "ORDER", "REGEXP", "RESPECT", "RLIKE"),
+)
+"""Keywords that can follow a column with the name `table`, such as `(table IS NULL)`."""
 
 
 def _is_table_query(tokenized: Sequence[Token], number: int) -> bool:
@@ -221,8 +226,17 @@ def _is_table_query(tokenized: Sequence[Token], number: int) -> bool:
         0 <= number < len(tokenized) - 1
         and tokenized[number].is_keyword("TABLE")
         and tokenized[number + 1].is_name
-        and (number == 0 or tokenized[number - 1].is_keyword(*_BEFORE_QUERIES))
+        and not tokenized[number + 1].is_keyword(*_AFTER_COLUMNS)
+        and _can_start_query(tokenized, number)
     )
+
+
+def _can_start_query(tokenized: Sequence[Token], number: int) -> bool:
+    """Whether a query, or an operand of a set operator, can start at a token."""
+    if number > 1 and tokenized[number - 1].is_keyword("ALL", "DISTINCT"):
+        number -= 1  # the keyword before can also be SELECT: `SELECT DISTINCT table`
+        return tokenized[number - 1].is_keyword(*_SET_OPERATORS)
+    return number == 0 or tokenized[number - 1].is_keyword("(", *_SET_OPERATORS)
 
 
 def _paths_in_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
