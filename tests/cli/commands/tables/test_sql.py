@@ -135,3 +135,13 @@ def test_a_query_that_is_not_utf_8_is_wrong_usage(invoke):
     result = invoke("sql", "SELECT '\udcff'")
     assert result.exit_code == 2
     assert "query: character 9 of a string" in result.stderr
+
+
+def test_a_query_from_a_pipe_that_is_not_utf_8_is_wrong_usage():
+    from typer.testing import CliRunner
+
+    from bayou.cli.main import command_line
+
+    result = CliRunner().invoke(command_line(), ["sql", "-"], input=b"SELECT '\xff'")
+    assert result.exit_code == 2
+    assert "query: byte 9 of the input isn't UTF-8" in result.stderr

@@ -66,7 +66,14 @@ def sql(
         from bayou.api.queries.duckdb_query import query_batches
 
         if query == "-":
-            query = sys.stdin.read()
+            try:
+                query = sys.stdin.read()
+            except UnicodeDecodeError as error:
+                raise ArgumentError(
+                    f"query: byte {error.start + 1} of the input isn't UTF-8. Convert the query to "
+                    "UTF-8.",
+                    argument="query",
+                ) from None
         check_encodable(query, "query")
         opened = _open_tables(query, tables or (), config, settings)
         rows_limit = row_limit(printed, limit)
