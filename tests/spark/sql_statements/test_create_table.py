@@ -11,6 +11,7 @@ from bayou.errors import (
     ArgumentError,
     FileMissingError,
     SchemaError,
+    StatementError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -317,6 +318,16 @@ def test_a_catalog_table_has_timestamps_with_a_zone_in_every_session(session, tm
         assert [c.dataType for c in session.catalog.listColumns("zoned")] == ["timestamp"]
     finally:
         session.sql("DROP TABLE IF EXISTS zoned")
+
+
+def test_an_invalid_statement_without_a_format_is_left_to_spark_for_other_catalogs(session):
+    session.conf.set("spark.sql.sources.default", "delta")
+    session.conf.set("spark.sql.catalog.other", "missing.Catalog")
+    columns = "(at TIMESTAMP) PARTITIONED BY (days(at))"
+    with pytest.raises(StatementError, match="no partition transforms"):
+        session.sql(f"CREATE TABLE invalid {columns}")
+    with pytest.raises(Exception, match=r"missing\.Catalog"):
+        session.sql(f"CREATE TABLE other.default.invalid {columns}")
 
 
 def test_a_table_without_a_format_has_the_session_s_default_format(session, tmp_path):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bayou.errors import TableAlreadyExistsError, TableNotFoundError
+from bayou.errors import StatementError, TableAlreadyExistsError, TableNotFoundError
 from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.create_table import CreationMode, TableDefinition
 from bayou.kernel.commands.write import WriteMode
@@ -130,7 +130,25 @@ def _in_catalog(resolved: NamedTable) -> bool:
     return resolved.exists and not resolved.is_path
 
 
-def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidCreateTable:
+    """A statement without a format that can't create a Delta table.
+
+    `error` is raised only for a table of the session catalog. Another catalog may accept the
+    statement, for example with partition transforms.
+    """
+
+    table: TableName
+    error: StatementError
+
+    def run(self, context: StatementContext) -> Any:
+        """Raise `error`; return NotImplemented if Spark must run the statement."""
+        if named_table(context.spark, quoted_table_name(self.table)) is None:
+            return NotImplemented
+        raise self.error
+
+
+def parse_create_table(cursor: TokenCursor) -> CreateTable | InvalidCreateTable | Clone | None:
     """Parse a `CREATE TABLE` or `REPLACE TABLE` statement of a Delta table.
 
     A statement with `CLONE` becomes a `Clone`. Returns None for all other statements.
@@ -143,14 +161,14 @@ def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
         return _parse_clone(cursor, table, mode, shallow=True)
     if cursor.take("DEEP", "CLONE") or cursor.take("CLONE"):
         return _parse_clone(cursor, table, mode, shallow=False)
-    names_format = is_path_name(table) or cursor.contains("USING", "DELTA")
-    if not (names_format or _has_default_format(cursor)):
+    if is_path_name(table) or cursor.contains("USING", "DELTA"):
+        return _parse_definition(cursor, table, mode)
+    if not _has_default_format(cursor):
         return None  # another table format, or CREATE TABLE ... LIKE
-    columns: tuple[StructField, ...] = ()
-    if cursor.next_are("("):
-        columns = cursor.parenthesized_list(lambda: complete_field(parse_column_definition(cursor)))
-    statement = _parse_clauses(cursor, table, mode, columns)
-    return statement if names_format else replace(statement, has_default_format=True)
+    try:
+        return replace(_parse_definition(cursor, table, mode), has_default_format=True)
+    except StatementError as error:
+        return InvalidCreateTable(table=table, error=error)
 
 
 def _has_default_format(cursor: TokenCursor) -> bool:
@@ -176,6 +194,13 @@ def _parse_mode(cursor: TokenCursor) -> CreationMode | None:
             return CreationMode.CREATE_IF_NOT_EXISTS
         return CreationMode.CREATE
     return None
+
+
+def _parse_definition(cursor: TokenCursor, table: TableName, mode: CreationMode) -> CreateTable:
+    columns: tuple[StructField, ...] = ()
+    if cursor.next_are("("):
+        columns = cursor.parenthesized_list(lambda: complete_field(parse_column_definition(cursor)))
+    return _parse_clauses(cursor, table, mode, columns)
 
 
 def _parse_clauses(
