@@ -95,6 +95,13 @@ def test_a_generated_column_is_refused_if_its_expression_uses_columns_that_it_ca
         make(schema=StructType((COLUMNS.fields[0], twice, again)))
 
 
+@pytest.mark.parametrize("sql", ["datediff(DAY, p, id) + 1", "dateadd(HOUR, 1, p)"])
+def test_the_unit_of_a_function_is_no_column_of_a_generated_column(make, sql):
+    number = generated_column(StructField(name="n", data_type=LONG), sql)
+    make(schema=StructType((*COLUMNS.fields, number)))
+    assert bayou.table(make.path).snapshot().schema.names == ("id", "p", "n")
+
+
 def test_a_table_that_is_there_is_refused_kept_or_replaced_as_asked(make):
     with pytest.raises(TableNotFoundError, match="createOrReplace"):
         make(CreationMode.REPLACE)

@@ -17,7 +17,12 @@ from bayou.errors import (
     TablePropertyError,
 )
 from bayou.kernel.engine import Engine
-from bayou.kernel.expressions.model import referenced_columns
+from bayou.kernel.expressions.model import (
+    Expression,
+    Function,
+    operands_of,
+    referenced_columns,
+)
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.kernel.operation import Operation
 from bayou.kernel.snapshot import Snapshot
@@ -312,9 +317,12 @@ def _check_generated_columns(path: str, schema: StructType) -> None:
     generated = generation_expressions(schema)
     for name, sql in generated.items():
         try:
-            referenced = [reference[0] for reference in referenced_columns(parse_expression(sql))]
+            expression = parse_expression(sql)
         except PredicateError:
             continue
+        if _has_unit(expression):
+            continue
+        referenced = [reference[0] for reference in referenced_columns(expression)]
         for column in referenced:
             field = schema.get(column)
             if field is None or field.name in generated:
@@ -326,6 +334,18 @@ def _check_generated_columns(path: str, schema: StructType) -> None:
                     table=path,
                     column=name,
                 )
+
+
+def _has_unit(expression: Expression) -> bool:
+    """Whether an expression has a function with a unit, such as `datediff(DAY, a, b)`.
+
+    The kernel doesn't support such a function, and parses the unit as a column.
+    """
+    match expression:
+        case Function("date_add" | "datediff", (_, _, _)):
+            return True
+        case _:
+            return any(map(_has_unit, operands_of(expression)))
 
 
 def _check_folder(engine: Engine, table: Table) -> None:
