@@ -291,6 +291,16 @@ def test_a_table_that_the_catalog_lacks_is_not_created_from_a_query_in_its_place
     assert bayou.table(path).to_arrow().to_pylist() == [{"id": 1}]
 
 
+def test_a_table_that_the_catalog_lacks_is_no_clone_of_another_table(spark, tmp_path):
+    path, source = str(tmp_path / "t"), str(tmp_path / "source")
+    bayou.write(path, pa.table({"id": [1]}))
+    bayou.write(source, pa.table({"id": [2]}))
+    for create in ("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"):
+        with pytest.raises(TableAlreadyExistsError, match="already exists"):
+            spark.sql(f"{create} absent SHALLOW CLONE delta.`{source}` LOCATION '{path}'")
+    assert not spark.catalog.tableExists("absent")
+
+
 @pytest.fixture
 def session(spark):
     """A session whose settings a test can change."""

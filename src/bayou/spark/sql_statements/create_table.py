@@ -300,12 +300,13 @@ class Clone:
     def run(self, context: StatementContext) -> Any:
         """Clone the source and return a DataFrame with one row of metrics.
 
-        With `IF NOT EXISTS`, nothing is cloned if the table exists, and the DataFrame has no row.
+        With `IF NOT EXISTS`, nothing is cloned if the table exists, and the DataFrame has no row. A
+        table at the location that the catalog lacks is an error.
         """
         source, resolved = context.table(self.source), context.resolve_name(self.table)
         path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)
-        if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and target.exists():
+        if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and resolved.exists and target.exists():
             return context.spark.createDataFrame([], _CLONE_SCHEMA)
         resolved.check_location(self.location)
         timestamp = None
