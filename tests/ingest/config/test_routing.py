@@ -85,6 +85,17 @@ def test_a_table_is_found_by_its_path_if_all_values_have_the_same_table_name(tmp
     assert configuration.find_table(path) == path
 
 
+def test_a_listed_table_is_found_even_if_a_template_of_another_topic_matches_its_name(tmp_path):
+    other = (
+        "    web:\n      kafka-topic: web\n      destination:\n        table-path: lake/web\n"
+        "        route-by: {expression: kind, table-path: 'web/{value}'}\n"
+    )
+    routes = "expression: kind, tables: {buy: lake/buys}"
+    configuration = load(tmp_path, routes, topics=other)
+    assert configuration.find_table("buys") == f"{tmp_path}/lake/buys"
+    assert configuration.find_table("views") == f"{tmp_path}/web/views"
+
+
 def test_a_value_never_gets_another_table_of_the_topic(tmp_path):
     routes = "expression: kind, table-path: 'lake/{value}', tables: {x: lake/buys}"
     topic = load(tmp_path, routes).topics[0]

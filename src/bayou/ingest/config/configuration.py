@@ -340,8 +340,11 @@ class Configuration:
         topic = self.find_topic(name)
         if topic is not None:
             return topic.table_path
-        tables = [t.routes.find(name) for t in self.topics if t.routes is not None]
-        paths = [table.path for table in tables if table is not None]
+        routes = [topic.routes.find(name) for topic in self.topics if topic.routes is not None]
+        tables = [table for table in routes if table is not None]
+        listed = [table for table in tables if table.value_name is None]
+        # A name with {value} matches many names. It matters only if no table is listed.
+        paths = [table.path for table in listed or tables]
         self._check_one_table(name, paths)
         return next(iter(paths), None)
 
