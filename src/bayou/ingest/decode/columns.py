@@ -8,6 +8,7 @@ block, so that only a few records need the slow path.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -98,7 +99,9 @@ class ColumnReader:
         """Check a block whose records may have many different unknown names, such as ids.
 
         Arrow's reader creates a column for each name, with a value for each record. A large block
-        could therefore exceed the memory. The number of names is estimated from a few records.
+        could therefore exceed the memory. The number of names is estimated from a few records: from
+        the names that half of them add to those of the other half. Names that most records have,
+        also with the value null, don't count.
 
         Raises:
             NotColumnarError: the block is probably too large, or `parse` would raise the error.
@@ -107,13 +110,12 @@ class ColumnReader:
         if count <= 2 * _SAMPLED_RECORDS:
             return
         sample = values.take(pa.array(range(0, count, count // _SAMPLED_RECORDS), pa.int64()))
-        table = self.parse(sample)
-        known = {field.name: field.type for field in self._parse_schema}
-        rare = sum(
-            _rare_leaves(column, known.get(name))
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        )
-        if rare * count // len(sample) * count > _MAX_VALUES:
+        half = len(sample) // 2
+        leaves = _leaves(self.parse(sample).schema)
+        if (leaves - _leaves(self._parse_schema)) * count // half * count <= _MAX_VALUES:
+            return
+        added = leaves - _leaves(self.parse(sample.slice(half)).schema)
+        if added * count // half * count > _MAX_VALUES:
             raise NotColumnarError
 
     def nested_fields(self, table: pa.Table) -> StructType:
@@ -161,23 +163,17 @@ class ColumnReader:
         return columns
 
 
-def _rare_leaves(column: Any, known: pa.DataType | None) -> int:
-    """Return the number of leaf fields that at most one record has, and that have no column yet.
+def _leaves(fields: Iterable[pa.Field[Any]]) -> int:
+    """Return the number of leaf fields of a schema or a struct."""
+    return sum(map(_leaves_of_type, (field.type for field in fields)))
 
-    Args:
-        known: the type of the existing column; None if there is none.
-    """
-    kind = column.type
-    if kind == known:
-        return 0
-    if pa.types.is_struct(kind):
-        inner = {f.name: f.type for f in known} if isinstance(known, pa.StructType) else {}
-        fields = zip(kind, _fields(column), strict=True)
-        return sum(_rare_leaves(values, inner.get(field.name)) for field, values in fields)
-    if pa.types.is_list(kind):
-        element = known.value_type if isinstance(known, pa.ListType) else None
-        return _rare_leaves(pc.list_flatten(column), element)
-    return int(known is None and len(column) - column.null_count <= 1)
+
+def _leaves_of_type(kind: pa.DataType) -> int:
+    if isinstance(kind, pa.StructType):
+        return _leaves(kind)
+    if isinstance(kind, pa.ListType):
+        return _leaves_of_type(kind.value_type)
+    return 1
 
 
 def may_hold_large_integers(column: Any) -> bool:
