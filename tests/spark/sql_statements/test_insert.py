@@ -227,7 +227,7 @@ def test_a_row_of_defaults_has_the_values_that_a_table_generates(run, kind):
     )
     run("INSERT INTO {t} VALUES (DEFAULT, DEFAULT)")
     assert run.rows() == [(7 if kind == "ALWAYS AS (7)" else 1, "x")]
-    with pytest.raises(StatementError, match="List another column"):
+    with pytest.raises(StatementError, match="Name another column"):
         run("INSERT INTO {t} (id) VALUES (DEFAULT)")
 
 
