@@ -291,7 +291,7 @@ def _arrival(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     Records arrive in the order of their offsets. If the records of a key are in several partitions,
     because partitions were added to the topic, they arrive in the order of their Kafka timestamps.
 
-    The arguments are those of `_order_tombstones`.
+    See `_order_tombstones` for the arguments.
     """
     # Rows that don't come from Kafka have no partition, and count as later in any case.
     from_kafka = pc.greater_equal(everything.column("_kafka_partition").combine_chunks(), 0)
@@ -316,7 +316,7 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     be higher, because the tombstone's ordering value was computed without the dead letter. The mask
     selects only rows in the tombstone's Kafka partition.
 
-    The arguments are those of `_order_tombstones`.
+    See `_order_tombstones` for the arguments.
     """
     bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
     gone = pc.and_(pc.equal(kinds, _GONE), bare)

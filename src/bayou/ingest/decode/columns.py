@@ -99,9 +99,9 @@ class ColumnReader:
         """Check a block whose records may have many different unknown names, such as ids.
 
         Arrow's reader creates a column for each name, with a value for each record. A large block
-        could therefore exceed the memory. The number of names is estimated from a few records: from
-        the names that half of them add to those of the other half. Names that most records have,
-        also with the value null, don't count.
+        could therefore exceed the memory. The number of names is estimated from a sample of the
+        records. The sample is split into two halves, and only names that occur in the first half
+        alone are counted. A name that most records have isn't counted, even if its value is null.
 
         Raises:
             NotColumnarError: the block is probably too large, or `parse` would raise the error.

@@ -265,7 +265,7 @@ class DirectWriter:
     ) -> tuple[set[tuple[int, int]], Mapping[str, int]]:
         """Return the records that an earlier attempt has already written as dead letters.
 
-        A dead letter counts only if its key and value are those of the record. A dead letter with
+        A dead letter counts only if it has the same key and value as the record. A dead letter with
         the same offset can also be from an earlier migration, to a table that was deleted.
 
         Returns:

@@ -176,7 +176,7 @@ class TopicTable:
     ) -> pa.Table:
         """Read rows of the latest version or of an earlier version.
 
-        The arguments are those of `TableHandle.to_arrow`.
+        See `TableHandle.to_arrow` for the arguments.
         """
         return self.handle.to_arrow(columns, filter, version, timestamp, limit)
 

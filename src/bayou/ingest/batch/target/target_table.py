@@ -79,8 +79,8 @@ class TargetTable(TargetState):
                 it.
             spans: the offsets of the rows' records, by Kafka partition.
             transaction_ids: additional transaction identifiers to commit.
-            properties: table properties to set, in addition to those of the method
-                `table_properties`.
+            properties: additional table properties to set. The properties that the method
+                `table_properties` returns are always set.
 
         Returns:
             The transaction, and the names of the columns that it adds to the table.

@@ -206,7 +206,10 @@ class AvroReader:
         return _record(schema, body), columns
 
     def record(self, value: bytes) -> Any:
-        """Return the decoded value, which needn't be a record. The errors are those of `read`."""
+        """Return the decoded value. It can be any value, not only a record.
+
+        Raises the same errors as `read`.
+        """
         schema, _, body = self._split(value)
         return _record(schema, body)
 

@@ -56,7 +56,10 @@ class JsonSchemaReader:
         return record, columns
 
     def record(self, value: bytes) -> Any:
-        """Return the decoded value, which needn't be a record. The errors are those of `read`."""
+        """Return the decoded value. It can be any value, not only a record.
+
+        Raises the same errors as `read`.
+        """
         return self._record(value)[1]
 
     def _record(self, value: bytes) -> tuple[int, Any]:
