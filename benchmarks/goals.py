@@ -159,6 +159,12 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
                 8,
                 at_least=True,
             ),
+            Goal(
+                "upserts of 1,000,000 new records",
+                _UPSERTED.format("1,000,000", "1,000,000", "speed"),
+                3,
+                at_least=True,
+            ),
         ),
     ),
     "Seconds": (

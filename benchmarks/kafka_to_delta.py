@@ -18,7 +18,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -66,12 +66,12 @@ class Outcome:
 
     Attributes:
         cold: seconds for the first topic.
-        warm: seconds for the other topics by batch size.
+        warm: seconds for each of the other ingestions.
         peak: peak memory in bytes by kind of process, see `process_tree.Run`.
     """
 
     cold: float
-    warm: dict[int, float]
+    warm: dict[Ingestion, float]
     peak: dict[str, float]
 
 
@@ -79,28 +79,25 @@ def run(
     console: Console,
     runs: int,
     *,
-    records: Mapping[int, int],
+    cases: Sequence[tuple[int, int]],
     first: int = FIRST,
     upsert: bool = False,
     plot: Path | None = None,
 ) -> None:
     """Produce records, measure both programs, print tables and draw rates.
 
-    The memory of a program is its maximum over all batch sizes.
+    The memory of a program is its maximum over all cases.
 
     Args:
-        records: how many records to ingest by batch size.
+        cases: batch sizes, each with the number of records to ingest.
         first: the number of records of the first topic.
     """
     way = ", upserted" if upsert else ""
     title = f"Records of about 300 bytes{way} from Kafka, {PARTITIONS} partitions"
-    sizes = {f"records-{count}": count for count in records.values()}
-    ingestions = [
-        Ingestion(COLD, first, next(iter(records))),
-        *(Ingestion(f"records-{count}", count, size) for size, count in records.items()),
-    ]
+    warm = [Ingestion(f"records-{count}", count, size) for size, count in cases]
+    ingestions = [Ingestion(COLD, first, warm[0].batch_size), *warm]
     with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
-        for topic, count in {COLD: first, **sizes}.items():
+        for topic, count in {each.topic: each.records for each in ingestions}.items():
             broker.create_topic(topic, PARTITIONS)
             produce(broker.bootstrap_servers, topic, count)
         measured = {
@@ -110,16 +107,15 @@ def run(
     console.print(_rates(title, measured, ingestions))
     console.print(_memory(measured))
     ours, peer = measured[OURS], measured[PEER]
-    for size, count in records.items():
-        case = f"{count:,} records{way}, {size:,} a batch"
-        measure.record(case, OURS, "speed", peer.warm[size] / ours.warm[size])
+    for each in warm:
+        case = f"{each.records:,} records{way}, {each.batch_size:,} a batch"
+        measure.record(case, OURS, "speed", peer.warm[each] / ours.warm[each])
     measure.record(f"records{way}", OURS, "memory", ours.peak["all"] / peer.peak["all"])
     if plot is not None:
         rates = {
-            name: [count / one.warm[size] for size, count in records.items()]
-            for name, one in measured.items()
+            name: [each.records / one.warm[each] for each in warm] for name, one in measured.items()
         }
-        groups = [f"{size:,} a batch" for size in records]
+        groups = [f"{each.batch_size:,} a batch" for each in warm]
         plots.bars(plot, title, groups, rates, "records/s")
 
 
@@ -129,7 +125,7 @@ def _measure(
     outcomes = [_once(name, servers, ingestions, upsert=upsert) for _ in range(runs)]
     return Outcome(
         cold=median(o.cold for o in outcomes),
-        warm={size: median(o.warm[size] for o in outcomes) for size in outcomes[0].warm},
+        warm={each: median(o.warm[each] for o in outcomes) for each in outcomes[0].warm},
         peak={kind: median(o.peak[kind] for o in outcomes) for kind in KINDS},
     )
 
@@ -151,10 +147,7 @@ def _once(name: str, servers: str, ingestions: Sequence[Ingestion], *, upsert: b
     cold, *warm = (json.loads(line) for line in done.lines[-len(ingestions) :])
     return Outcome(
         cold=cold["ended"] - done.began,
-        warm={
-            each.batch_size: answer["seconds"]
-            for each, answer in zip(ingestions[1:], warm, strict=True)
-        },
+        warm={each: answer["seconds"] for each, answer in zip(ingestions[1:], warm, strict=True)},
         peak=dict(done.peak),
     )
 
@@ -168,16 +161,15 @@ def _rates(title: str, measured: dict[str, Outcome], ingestions: Sequence[Ingest
         grid.add_column(heading, justify="right")
     peer = measured[PEER]
     for each in others:
-        size = each.batch_size
         for name, one in measured.items():
             ours = name == OURS
             grid.add_row(
                 name,
                 f"{each.records:,}",
-                f"{size:,}",
-                f"{one.warm[size]:.1f}",
-                f"{each.records / one.warm[size]:,.0f}",
-                f"{peer.warm[size] / one.warm[size]:.2f}x" if ours else "",
+                f"{each.batch_size:,}",
+                f"{one.warm[each]:.1f}",
+                f"{each.records / one.warm[each]:,.0f}",
+                f"{peer.warm[each] / one.warm[each]:.2f}x" if ours else "",
                 f"{one.cold:.1f} s",
                 f"{peer.cold / one.cold:.2f}x" if ours else "",
             )
@@ -209,7 +201,7 @@ def main(arguments: Sequence[str]) -> None:
     run(
         Console(width=measure.WIDTH),
         options.runs,
-        records=dict.fromkeys(options.batch_sizes, options.records),
+        cases=[(size, options.records) for size in options.batch_sizes],
         first=options.first,
         upsert=options.upsert,
         plot=options.plot,

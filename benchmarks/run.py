@@ -59,9 +59,9 @@ PLANS = ("1000000-point-cold", "1000000-every-file-warm")
 ROW_OPERATIONS = ("merge-half", "update")
 TOPICS, WRITERS = (1, 100), (8,)
 WRITES, WRITES_ONCE = ("append", "delete"), ("merge", "vacuum")
-KAFKA = {10_000: 50_000, 100_000: 300_000, 1_000_000: 1_000_000}
-UPSERTS = {100_000: 200_000, 1_000_000: 200_000}
-"""Numbers of records by batch size; the peer takes minutes for many small batches."""
+KAFKA = ((10_000, 50_000), (100_000, 300_000), (1_000_000, 1_000_000))
+UPSERTS = ((100_000, 200_000), (1_000_000, 200_000), (1_000_000, 1_000_000))
+"""Batch sizes, each with a number of records; the peer takes minutes for many small batches."""
 
 COLD_RECORDS = 20_000
 
@@ -95,9 +95,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "uniform": lambda console, runs: uniform.run(console, uniform.FILES[:-1], runs),
     "optimize": lambda console, _: optimize.run(console, 0.25, 1),
     "ingest": lambda console, _: ingest.run(console, 1, INGESTS, FLIGHTS),
-    "kafka": lambda console, _: kafka_to_delta.run(console, 1, records=KAFKA, first=COLD_RECORDS),
+    "kafka": lambda console, _: kafka_to_delta.run(console, 1, cases=KAFKA, first=COLD_RECORDS),
     "upsert": lambda console, _: kafka_to_delta.run(
-        console, 1, records=UPSERTS, first=COLD_RECORDS, upsert=True
+        console, 1, cases=UPSERTS, first=COLD_RECORDS, upsert=True
     ),
     "steady": lambda console, _: steady_latency.run(console, 5_000, 25, 15),
     "latency": lambda console, _: ingest_latency.run(console, 1),

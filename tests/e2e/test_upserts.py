@@ -181,7 +181,7 @@ def test_rows_that_stay_with_the_executors_are_decided_and_merged_there(pipeline
     first = [sent({"id": n}, {"id": n, "n": 5}, second=n, partition=n % 4) for n in range(8)]
     pipeline.broker.produce("events", [*first, ProducedRecord(b"{nope", key=b"x", partition=1)])
     (batch,) = pipeline.run().batches
-    assert (batch.rows, batch.dead_letters, batch.version) == (8, 1, 1)
+    assert (batch.rows, batch.dead_letters, batch.version) == (8, 1, 0)
     changes = [
         sent({"id": 0}, {"id": 0, "n": 6, "more": "x"}, second=1),
         sent({"id": 4}, {"id": 4, "n": 4}, second=40),  # late by the ordering column
@@ -215,9 +215,31 @@ def test_rows_that_stay_with_the_executors_are_decided_and_merged_there(pipeline
     assert pipeline.run().batches == []
 
 
+@pytest.mark.usefixtures("on_executors")
+def test_a_first_batch_with_deletes_creates_the_table_and_remembers_the_deleted_keys(pipeline):
+    pipeline.configure(delta=UPSERT, evolution=True)
+    records = [sent({"id": n}, {"id": n, "n": 5}, second=n) for n in range(4)]
+    pipeline.broker.produce("events", [*records, sent({"id": 2}, None, second=9)])
+    (batch,) = pipeline.run().batches
+    assert (batch.rows, batch.deleted, batch.version) == (3, 0, 1)
+    assert sorted(by_id(pipeline)) == [0, 1, 3]
+    gone = DeltaTable(f"{pipeline.table}_deleted_keys").to_pyarrow_table(columns=["id"])
+    assert gone.to_pylist() == [{"id": 2}]
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_a_first_batch_on_executors_writes_one_file_for_each_table_partition(pipeline):
+    pipeline.configure(delta=UPSERT, evolution=True, partition_columns=["kind"])
+    records = [sent({"id": n}, {"id": n, "kind": "ab"[n % 2]}, second=n) for n in range(40)]
+    pipeline.broker.produce("events", records)
+    (batch,) = pipeline.run().batches
+    assert batch.rows == 40
+    assert len(DeltaTable(str(pipeline.table)).file_uris()) == 2
+
+
 @pytest.mark.slow
 def test_a_batch_that_turns_out_to_be_large_is_read_again_for_the_executors(pipeline, spark):
-    spark.conf.set("bayou.rowOperations.sourceBytes", "4000")
+    spark.conf.set("bayou.rowOperations.sourceBytes", "5000")  # rows are estimated at 8500
     try:
         pipeline.configure(delta=UPSERT, evolution=True)
         records = [sent({"id": n}, {"id": n, "text": "t" * 50}, second=n) for n in range(100)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import zlib
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
 from bayou.ingest.upsert import DELETED, SUPERSEDED, UpsertKeys
-from bayou.ingest.upsert_order import last_of_each_key
+from bayou.ingest.upsert_order import key_buckets, last_of_each_key
 from bayou.kernel.arrow.compute import pc
 
 MOMENT = dt.datetime(2024, 1, 5, tzinfo=dt.UTC)
@@ -42,6 +44,32 @@ def test_zeros_of_either_sign_are_one_key_and_nan_is_one() -> None:
 def test_nan_is_above_all_numbers_as_it_is_to_sql() -> None:
     batch = rows(id=[1, 1, 1, 1], rank=[None, math.nan, math.inf, 3.0])
     assert winners(UpsertKeys(columns=("id",), ordering="rank"), batch) == [1]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0.0, -0.0], pa.float64()),
+        ([math.nan, -math.nan], pa.float32()),
+        ([b"", None], pa.binary()),
+        ([dt.date(2024, 1, 5)] * 2, pa.date32()),
+        ([MOMENT] * 2, pa.timestamp("us", tz="UTC")),
+        ([Decimal("1.50"), Decimal("1.5")], pa.decimal128(9, 2)),
+        ([True, True], pa.bool_()),
+    ],
+)
+def test_equal_keys_are_in_the_same_bucket(values, kind) -> None:
+    keys = pa.array(values, kind)
+    others = pa.array(["x", "x"])
+    assert len(set(key_buckets([keys], 1000).to_pylist())) == 1
+    assert len(set(key_buckets([keys, others], 1000).to_pylist())) == 1
+
+
+def test_keys_are_distributed_over_all_buckets_in_the_same_way_in_every_process() -> None:
+    numbers = range(100)
+    buckets = key_buckets([pa.array([f"k{n}" for n in numbers]), pa.array(numbers)], 4).to_pylist()
+    assert buckets == [zlib.crc32(f"k{n}\0{n}".encode()) % 4 for n in numbers]
+    assert set(buckets) == {0, 1, 2, 3}
 
 
 def test_columns_that_the_table_lacks_are_null_in_its_rows() -> None:

@@ -22,6 +22,7 @@ change.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -238,6 +239,36 @@ def key_numbers(columns: Sequence[Any]) -> Any:
         joined = pc.add(pc.multiply(numbers, len(encoded.dictionary)), indices)
         numbers = pc.dictionary_encode(joined).indices.cast(pa.int64())
     return numbers
+
+
+def key_buckets(columns: Sequence[Any], count: int) -> Any:
+    """Return a number from 0 to `count` - 1 for each row; rows with the same key have the same one.
+
+    The number depends only on the key and on `count`, so it is the same in all processes.
+
+    Args:
+        columns: the key columns, at least one.
+    """
+    parts = [_as_binary(column) for column in columns]
+    joined: Any = pc.fill_null(parts[0], b"")
+    if len(parts) > 1:
+        joined = pc.binary_join_element_wise(
+            *parts, pa.scalar(b"\0", pa.binary()), null_handling="replace", null_replacement=b""
+        )
+    return pa.array([zlib.crc32(key) % count for key in joined.to_pylist()], pa.int32())
+
+
+def _as_binary(values: Any) -> Any:
+    """Convert key values to binary values, which are equal if the key values are equal."""
+    if pa.types.is_floating(values.type):  # -0.0 equals 0.0
+        values = pc.add(values, pa.scalar(0.0, values.type))
+    elif pa.types.is_date(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    if not pa.types.is_binary(values.type):
+        values = values.cast(pa.string())
+    return values.cast(pa.binary())
 
 
 _ROW, _GONE, _KNOWN = 0, 1, 2

@@ -2,8 +2,8 @@
 
 A task reads its records from Kafka directly, without the JVM. It writes data files of the target
 table and of the dead letter table, and returns `add` actions, which the driver commits. The rows of
-an upsert are sent to the driver if they fit in the driver's memory. Otherwise executors cache the
-rows for the merge.
+an upsert are sent to the driver if they fit in the driver's memory. Otherwise Spark shuffles the
+rows by key, and tasks merge them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import BayouError, PipelineError
-from bayou.ingest.batch.arrow_transfer import TooManyRowsError, encode_batches, encode_chunks
+from bayou.ingest.batch.arrow_transfer import TooManyRowsError, encode_batches, encode_buckets
 from bayou.ingest.batch.batch_bytes import ByteCounter, TooManyBytesError
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.batch.record_timestamps import RangeTime, RecordTimes, TimesBefore
 from bayou.ingest.dead_letters.records import fingerprints, unread_rows
 from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.upsert_order import DELETED
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.actions import encode_actions
@@ -47,7 +48,8 @@ class BatchTaskResult:
             letter table.
         encoded_rows: the rows of an upsert, encoded by `encode_batches`; the driver merges them.
         rows_too_large: whether the rows of an upsert exceed `BatchTask.max_bytes`. If True, nothing
-            was written, and the batch must be run again with `BatchTask.run_in_chunks`.
+            was written, and the batch must be run again with `BatchTask.run_in_buckets`.
+        has_deletes: whether `BatchTask.run_in_buckets` has yielded a row that deletes its key.
         records_read: number of records that the task has read.
         bytes_read: total size of the keys, values and headers that the task has read.
         batch_too_large: whether `bytes_read` exceeds `BatchTask.max_batch_bytes`. If True, nothing
@@ -72,6 +74,7 @@ class BatchTaskResult:
     dead_letter_actions: bytes = b""
     encoded_rows: bytes = b""
     rows_too_large: bool = False
+    has_deletes: bool = False
     records_read: int = 0
     bytes_read: int = 0
     batch_too_large: bool = False
@@ -86,7 +89,7 @@ class BatchTaskResult:
 class BatchTask:
     """The definition that all tasks of a micro-batch share. Can be pickled.
 
-    Each task calls `run` or `run_in_chunks` with its number.
+    Each task calls `run` or `run_in_buckets` with its number.
 
     Attributes:
         row_state: serialized state of the target's transaction, which the task needs to write data
@@ -134,13 +137,17 @@ class BatchTask:
         except BayouError as error:
             return BatchTaskResult(failure=error)
 
-    def run_in_chunks(self, task_number: int) -> Iterator[bytes | BatchTaskResult]:
-        """Decode the records of one task of an upsert; yield chunks of rows, then the result.
+    def run_in_buckets(
+        self, task_number: int, buckets: int
+    ) -> Iterator[tuple[int, bytes] | BatchTaskResult]:
+        """Decode the records of one task of an upsert; yield the rows, then the result.
 
-        The caller must discard the rows if the result has a failure or requests another run.
+        See `encode_buckets` for the encoding of the rows. The caller must discard the rows if the
+        result has a failure or requests another run.
         """
         try:
-            yield from TaskRun(self, task_number).run_in_chunks(self.records.read(task_number))
+            run = TaskRun(self, task_number)
+            yield from run.run_in_buckets(self.records.read(task_number), buckets)
         except BayouError as error:
             yield BatchTaskResult(failure=error)
 
@@ -188,6 +195,7 @@ class TaskRun:
         self._reader = RecordReader(task.reading)
         self._counter = ByteCounter(task.max_batch_bytes)
         self._rows = 0
+        self._has_deletes = False
         self._left_out = 0
         self._dead_letters = 0
         self._waiting: list[pa.RecordBatch] = []
@@ -207,14 +215,24 @@ class TaskRun:
             return self._aborted(error)
         return self._result(row_actions, encoded_rows)
 
-    def run_in_chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes | BatchTaskResult]:
+    def run_in_buckets(
+        self, batches: Iterator[pa.RecordBatch], buckets: int
+    ) -> Iterator[tuple[int, bytes] | BatchTaskResult]:
+        keys = self._task.reading.upsert
+        assert keys is not None
         try:
-            yield from encode_chunks(self._rows_to_write(batches))
+            rows = self._noting_deletes(self._rows_to_write(batches))
+            yield from encode_buckets(rows, keys.columns, buckets)
             self._write_dead_letters()
         except ABORTS as error:
             yield self._aborted(error)
         else:
             yield self._result()
+
+    def _noting_deletes(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            self._has_deletes = self._has_deletes or pc.any(rows.column(DELETED)).as_py()
+            yield rows
 
     def _aborted(self, error: Exception) -> BatchTaskResult:
         delete_task_files(self._task.engine, self._task.dead_letter_path, self._dead_letter_actions)
@@ -238,6 +256,7 @@ class TaskRun:
             filtered=self._reader.filtered,
             row_actions=row_actions,
             encoded_rows=encoded_rows,
+            has_deletes=self._has_deletes,
             records_read=self._counter.records,
             bytes_read=self._counter.bytes,
             ignored=self._reader.ignored,

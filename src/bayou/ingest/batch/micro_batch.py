@@ -19,7 +19,7 @@ from bayou.errors import (
     PipelineError,
     RecordsLostError,
 )
-from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
+from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes, estimated_row_bytes
 from bayou.ingest.batch.batch_bytes import record_limit, shorten_spans
 from bayou.ingest.batch.batch_task import (
     BatchTask,
@@ -53,9 +53,13 @@ from bayou.ingest.routing.former_tables import interrupted_rows, within_spans
 from bayou.ingest.schema.policy import SchemaPolicy, commit_tags
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.spark_errors import WorkerCrashedError, records_lost_error, translate_errors
-from bayou.ingest.upsert import UpsertResult, UpsertTable
-from bayou.ingest.upsert.on_executors import CachedRows, merge_on_executors
-from bayou.kernel import Snapshot, Transaction
+from bayou.ingest.upsert import UpsertResult
+from bayou.ingest.upsert.on_executors import (
+    BucketedRows,
+    merge_on_executors,
+    write_on_executors,
+)
+from bayou.kernel import Transaction
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaTasks, OffsetRange, TopicPartition
@@ -95,8 +99,9 @@ class MicroBatchWriter:
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
         self._known_rows: dict[int, BitMap64] = {}  # rows in former tables of `route-by`
         self._times: dict[int, int | None] = {}  # last timestamp of each partition, for an upsert
-        self._large: int | None = None  # number of records that exceeded the driver's memory
-        self._cached_rows: CachedRows | None = None
+        self._large: int | None = None  # number of offsets that exceeded the driver's memory
+        self._merged_in_driver = 0  # the largest number of offsets that didn't
+        self._bucketed_rows: BucketedRows | None = None
         self._crashing_offsets: dict[
             int, tuple[int, ...]
         ] = {}  # records that crash a Python worker
@@ -196,7 +201,7 @@ class MicroBatchWriter:
         if not new:
             return BatchReport(topic=self._topic.key, seconds=time.monotonic() - began)
         read_at = time.time_ns() // 1000
-        with self._release_cached_rows():
+        with self._delete_bucketed_rows():
             report = self._process_new(spark, new, read_at)
         return replace(report, seconds=time.monotonic() - began)
 
@@ -232,7 +237,7 @@ class MicroBatchWriter:
                 continue
             if any(result.rows_too_large for result in results):
                 self._discard(results)
-                self._large = sum(span.end - span.start for span in new.values())
+                self._large = _number_of_offsets(new)
                 continue
             new_fields = StructType()
             for result in results:
@@ -319,23 +324,28 @@ class MicroBatchWriter:
             return smaller, max_bytes
         return (spans if any(r.batch_too_large for r in results) else None), None
 
-    def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
+    def _is_large(self, spans: Mapping[int, OffsetSpan], task: BatchTask) -> bool:
         """Whether the rows of an upsert may be too large for a merge in the driver.
 
         This is assumed if they were too large in an earlier batch, and `spans` has at least half as
-        many offsets as that batch.
+        many offsets as that batch. If none was too large yet, the size is estimated.
         """
-        size = sum(span.end - span.start for span in spans.values())
-        return self._large is not None and 2 * size >= self._large
+        size = _number_of_offsets(spans)
+        if self._large is not None:
+            return 2 * size >= self._large
+        if task.reading.upsert is None or size <= self._merged_in_driver:
+            return False
+        row_bytes = estimated_row_bytes(task.reading.layout.schema)
+        return size * row_bytes > 2 * task.max_bytes * len(task.records.tasks)
 
     @contextlib.contextmanager
-    def _release_cached_rows(self) -> Iterator[None]:
+    def _delete_bucketed_rows(self) -> Iterator[None]:
         try:
             yield
         finally:
-            if self._cached_rows is not None:
-                self._cached_rows.close()
-                self._cached_rows = None
+            if self._bucketed_rows is not None:
+                self._bucketed_rows.close()
+                self._bucketed_rows = None
 
     def _run_surviving(
         self,
@@ -430,12 +440,14 @@ class MicroBatchWriter:
         tasks = len(records.tasks)
         with translate_errors(self._topic.key):
             results: list[BatchTaskResult]
-            if self._cached_rows is not None:
-                self._cached_rows.close()
-                self._cached_rows = None
-            if self._is_large(spans):
-                self._cached_rows = CachedRows(spark_session(spark), task.run_in_chunks, tasks)
-                results = self._cached_rows.results()
+            if self._bucketed_rows is not None:
+                self._bucketed_rows.close()
+                self._bucketed_rows = None
+            if self._is_large(spans, task):
+                rows = _number_of_offsets(spans)  # at most
+                session = spark_session(spark)
+                self._bucketed_rows = BucketedRows(session, task.run_in_buckets, tasks, rows)
+                results = self._bucketed_rows.results()
             else:
                 # An RDD, because planning and compiling a DataFrame of task numbers takes 0.1 s.
                 numbers = spark.sparkContext.parallelize(range(tasks), tasks)
@@ -483,11 +495,11 @@ class MicroBatchWriter:
     ) -> BatchReport:
         """Commit dead letters, deleted keys and rows in this order; return the final report."""
         self._commit_dead_letters(results, report.spans)
-        if self._cached_rows is not None and (count := sum(r.rows for r in results)):
+        if self._bucketed_rows is not None and (count := sum(r.rows for r in results)):
             added = self._target.new_columns(layout)
+            has_deletes = any(r.has_deletes for r in results)
             with translate_errors(self._topic.key):
-                merge = self._executor_merge(layout, count)
-                result = self._upserts.upsert_with(merge, layout, report.spans, tags=tags)
+                result = self._upsert_on_executors(report.spans, layout, tags, has_deletes)
             self._covered = self._target.covered
             return result.add_to_report(report, count, added)
         rows = decode_rows(r.encoded_rows for r in results)
@@ -502,31 +514,33 @@ class MicroBatchWriter:
         winners = self._upserts.last_of_each_key(rows)
         added = self._target.new_columns(layout)
         result = self._upserts.upsert(winners, layout, report.spans, tags=tags)
+        merged = _number_of_offsets(report.spans)
+        self._merged_in_driver = max(self._merged_in_driver, merged)
         self._covered = self._target.covered
         return result.add_to_report(report, rows.num_rows, added)
 
-    def _executor_merge(self, layout: RowLayout, rows: int) -> Callable[..., UpsertResult]:
-        cached_rows = self._cached_rows
-
-        def merge(
-            table: UpsertTable,
-            snapshot: Snapshot,
-            transaction_ids: Mapping[str, int],
-            table_properties: Mapping[str, str],
-        ) -> UpsertResult:
-            assert cached_rows is not None
-            return merge_on_executors(
-                cached_rows,
-                table,
-                snapshot,
-                layout.schema,
-                rows=rows,
-                storage_options=self._tables.storage_options,
-                transaction_ids=transaction_ids,
-                table_properties=table_properties,
-            )
-
-        return merge
+    def _upsert_on_executors(
+        self,
+        spans: Mapping[int, OffsetSpan],
+        layout: RowLayout,
+        tags: Mapping[str, str],
+        has_deletes: bool,
+    ) -> UpsertResult:
+        rows, columns = self._bucketed_rows, layout.schema
+        assert rows is not None
+        # In a merge, one task writes all rows of a table partition.
+        partitioned = self._topic.config.destination.partition_columns
+        if self._target.version is None and not has_deletes and not partitioned:
+            write = partial(write_on_executors, rows, columns)
+            return self._upserts.create_with(write, layout, spans)
+        merge = partial(
+            merge_on_executors,
+            rows,
+            columns,
+            has_deletes=has_deletes,
+            storage_options=self._tables.storage_options,
+        )
+        return self._upserts.upsert_with(merge, layout, spans, tags=tags)
 
     def _commit_dead_letters(
         self, results: Sequence[BatchTaskResult], spans: Mapping[int, OffsetSpan]
@@ -581,3 +595,7 @@ class MicroBatchWriter:
             f"topic {self._topic.key!r}: a batch failed{attempts}: {error.message}",
             topic=self._topic.key,
         )
+
+
+def _number_of_offsets(spans: Mapping[int, OffsetSpan]) -> int:
+    return sum(span.end - span.start for span in spans.values())

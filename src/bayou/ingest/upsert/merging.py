@@ -96,6 +96,7 @@ class UpsertTable:
         time_zone: str = "UTC",
     ) -> None:
         self.engine = engine
+        self.path = table_path
         self.keys = keys
         self.engine_info = engine_info
         self.user_metadata = user_metadata

@@ -1,16 +1,19 @@
-"""Upserts a large batch whose rows are cached on Spark's executors.
+"""Upserts a large batch on Spark's executors.
 
-Tasks cache the rows on local disks. Spark shuffles all rows of a key to the same task, which
-selects the last row. Spark then joins the selected rows with the table. The driver only receives
-counts and `add` actions. If an executor is lost, Spark reads the executor's records from Kafka
-again.
+Tasks read the records and distribute their rows over buckets by key. Spark shuffles the buckets, so
+that one task gets all rows of a key, and selects the last one. If the target table is new, this
+task also writes the selected rows to data files. Otherwise Spark joins the selected rows with the
+table. The driver only receives counts and `add` actions. If an executor is lost, Spark reads the
+executor's records from Kafka again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,75 +23,137 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 from bayou.engines import from_description
-from bayou.ingest.batch.arrow_transfer import decode_rows
+from bayou.ingest.batch.arrow_transfer import decode_rows, encode_chunks
 from bayou.ingest.upsert.deleted_keys import REMEMBERED_AT
 from bayou.ingest.upsert.merging import UPSERTS, UpsertResult, UpsertTable
 from bayou.ingest.upsert_order import BARE, DELETED, FORCED, SUPERSEDED, UpsertKeys
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine.engine import EngineDescription
-from bayou.protocol.schema import BOOLEAN, DOUBLE, FLOAT, StructField, StructType
+from bayou.protocol.actions import AddFile
+from bayou.protocol.schema import BOOLEAN, StructField, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark import enable
 from bayou.spark.commands.merge_by_spark import merge_deterministic_source
+from bayou.spark.executors.executor_tasks import run_on_partitions
+from bayou.spark.jvm.jobs import delete_shuffle_files
 from bayou.spark.target_table import TargetTable
 from bayou.spark.types import to_spark
+from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
-_ROWS_PER_TASK = 200_000
+_ROWS_PER_BUCKET = 200_000
+_BATCH_ROWS = 65_536
 _PROCESSED_AT = "_processed_at"
 
 
-class CachedRows:
-    """Rows of Spark tasks, which are cached on the disks of executors until `close` is called.
+class BucketedRows:
+    """Rows of Spark tasks, which are shuffled to buckets. Call `close` to delete the shuffle files.
 
     Args:
-        work: function that runs a task, given the task's number. It yields the task's rows as
-            chunks of `encode_chunks`, and then the result of the task. The result has an attribute
-            `failure`, which is None or an error.
+        work: function that runs a task, given the numbers of the task and of buckets. It yields
+            the task's rows as `encode_buckets` does, and then the result of the task. The result
+            has an attribute `failure`, which is None or an error.
+        tasks: number of tasks.
+        records: maximum number of rows, from which the number of buckets is computed.
     """
 
     def __init__(
-        self, spark: SparkSession, work: Callable[[int], Iterator[Any]], tasks: int
+        self,
+        spark: SparkSession,
+        work: Callable[[int, int], Iterator[Any]],
+        tasks: int,
+        records: int,
     ) -> None:
         self.spark = spark
+        cores = spark.sparkContext.defaultParallelism
+        self._buckets = cores * max(1, math.ceil(records / _ROWS_PER_BUCKET / cores))
         numbers = spark.sparkContext.parallelize(range(tasks), tasks)
-        self._chunks = numbers.flatMap(work).persist(StorageLevel.DISK_ONLY)
-        self._frames: list[Any] = []
+        map_task = functools.partial(_in_buckets, work, self._buckets)
+        # The last partition has the results of the tasks.
+        self._shuffled = numbers.flatMap(map_task).partitionBy(self._buckets + 1, int)
+        self._cached: list[Any] = []
 
     def results(self) -> list[Any]:
         """Run the tasks and return their results."""
-        results: list[Any] = self._chunks.filter(_is_result).collect()
-        return results
+        context, results = self.spark.sparkContext, self._buckets
+        return context.runJob(self._shuffled, _values, [results])
 
-    def frame(self, columns: StructType) -> Any:
-        chunks = self._chunks.filter(_is_chunk).map(_to_row)
-        packed = self.spark.createDataFrame(chunks, "rows binary", verifySchema=False)
+    @property
+    def buckets(self) -> Any:
+        """An RDD with a partition for each bucket. Its items are the IPC streams of the bucket."""
+        return self._shuffled.mapPartitionsWithIndex(functools.partial(_streams, self._buckets))
+
+    def frame(self, select: _LastRowSelector, columns: StructType) -> Any:
+        """Return a DataFrame of the last row of each key.
+
+        Args:
+            columns: the columns of the result.
+        """
+        winners = self.buckets.mapPartitions(select.in_chunks).persist(StorageLevel.DISK_ONLY)
+        self._cached.append(winners)
+        packed = self.spark.createDataFrame(winners.map(_to_row), "rows binary", verifySchema=False)
         return packed.mapInArrow(_unpack, to_spark(columns))
-
-    def cache(self, frame: Any) -> Any:
-        frame.persist(StorageLevel.DISK_ONLY)
-        self._frames.append(frame)
-        return frame
 
     def close(self) -> None:
         with contextlib.suppress(Exception):  # Spark may have stopped already
-            for frame in self._frames:
-                frame.unpersist()
-            self._chunks.unpersist()
+            for rdd in self._cached:
+                rdd.unpersist()
+            delete_shuffle_files(self._shuffled)
+
+
+def write_on_executors(
+    rows: BucketedRows, columns: StructType, table: UpsertTable, state: bytes
+) -> tuple[list[AddFile], int]:
+    """Write the last row of each key to data files of a table that doesn't exist yet.
+
+    No row may delete its key.
+
+    Args:
+        columns: the columns of the rows, without `DELETED`.
+        state: serialized `TransactionState` of the transaction that creates the table.
+
+    Returns:
+        The `add` actions of the files, and the number of rows.
+    """
+    select = _LastRowSelector.of(table, None, columns)
+    engine, path = select.engine, select.table_path
+
+    def write(_: int, streams: list[bytes]) -> bytes:
+        winners = select(streams)
+        added = write_task(engine, state, winners.select(columns.names).to_batches())
+        return json.dumps(winners.num_rows).encode() + b"\n" + added
+
+    def split(result: bytes) -> tuple[int, bytes]:
+        count, _, added = result.partition(b"\n")
+        return int(count), added
+
+    def discard(results: Sequence[bytes]) -> None:
+        delete_task_files(engine, path, [split(result)[1] for result in results])
+
+    results = run_on_partitions(
+        rows.spark,
+        rows.buckets,
+        write,
+        table=path,
+        description=f"Bayou: upsert into {path}",
+        discard=discard,
+    )
+    written = [split(result) for result in results.values()]
+    return decode_adds([added for _, added in written]), sum(count for count, _ in written)
 
 
 def merge_on_executors(
-    cached_rows: CachedRows,
+    rows: BucketedRows,
+    columns: StructType,
     table: UpsertTable,
     snapshot: Snapshot,
-    columns: StructType,
     *,
-    rows: int,
+    has_deletes: bool,
     storage_options: Mapping[str, str],
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
 ) -> UpsertResult:
-    """Upsert cached rows with Spark.
+    """Upsert rows with Spark.
 
     This function first stores the deletes in the table of deleted keys, and then merges the rows
     into the target. For rows in the driver's memory, use `DeletedKeys.remember` and
@@ -96,26 +161,15 @@ def merge_on_executors(
 
     Args:
         columns: the columns of the rows, without `DELETED`.
-        rows: number of cached rows.
+        has_deletes: whether a row deletes its key.
     """
-    spark = cached_rows.spark
+    spark = rows.spark
     enable(spark)
-    columns = _nullable(StructType((*columns, StructField(name=DELETED, data_type=BOOLEAN))))
-    flags = (StructField(name=name, data_type=BOOLEAN) for name in (FORCED, BARE, SUPERSEDED))
-    winner_columns = StructType((*columns, *flags))
-    selector = _LastRowSelector(
-        engine=table.engine.description(),
-        table_path=snapshot.path,
-        version=snapshot.version,
-        keys=table.keys,
-        columns=columns,
-        time_zone=table.time_zone,
-    )
-    tasks = max(spark.sparkContext.defaultParallelism, math.ceil(rows / _ROWS_PER_TASK))
-    by_key = cached_rows.frame(columns).repartition(tasks, *_key_expressions(table.keys, columns))
-    winners = cached_rows.cache(by_key.mapInArrow(selector, to_spark(winner_columns)))
-    deletes = winners.where(F.col(DELETED))
-    if not deletes.isEmpty():
+    select = _LastRowSelector.of(table, snapshot, columns)
+    winner_columns = select.winner_columns
+    winners = rows.frame(select, winner_columns)
+    if has_deletes:
+        deletes = winners.where(F.col(DELETED))
         deleted = table.deleted_keys
         deleted_snapshot = deleted.create_if_missing(to_arrow_schema(winner_columns))
         names = map(quote_identifier, (*table.keys.all_columns, FORCED, BARE))
@@ -147,63 +201,93 @@ def merge_on_executors(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastRowSelector:
-    """Selects the last row of each key, in a Spark task. Can be pickled."""
+    """Selects the last row of each key in a bucket, in a Spark task. Can be pickled.
+
+    Attributes:
+        version: the version of the target that the rows are compared with; None if the target
+            doesn't exist yet.
+        columns: the columns of the rows, with `DELETED`.
+    """
 
     engine: EngineDescription
     table_path: str
-    version: int
+    version: int | None
     keys: UpsertKeys
     columns: StructType
     time_zone: str
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(self.columns)
-        rows = pa.Table.from_batches([b.cast(schema) for b in batches], schema)
-        if rows.num_rows == 0:
-            return
+    @classmethod
+    def of(
+        cls, table: UpsertTable, snapshot: Snapshot | None, columns: StructType
+    ) -> _LastRowSelector:
+        """Return a selector for upserts of rows into a table.
+
+        Args:
+            columns: the columns of the rows, without `DELETED`.
+        """
+        fields = (StructField(name=f.name, data_type=f.data_type) for f in columns)  # nullable
+        return cls(
+            engine=table.engine.description(),
+            table_path=table.path,
+            version=None if snapshot is None else snapshot.version,
+            keys=table.keys,
+            columns=StructType((*fields, StructField(name=DELETED, data_type=BOOLEAN))),
+            time_zone=table.time_zone,
+        )
+
+    @property
+    def winner_columns(self) -> StructType:
+        flags = (StructField(name=name, data_type=BOOLEAN) for name in (FORCED, BARE, SUPERSEDED))
+        return StructType((*self.columns, *flags))
+
+    def __call__(self, streams: Iterable[bytes]) -> pa.Table:
+        decoded = decode_rows(streams)
+        assert decoded is not None  # a stream has at least one row
+        rows = decoded.cast(to_arrow_schema(self.columns)).combine_chunks()
         engine = from_description(self.engine)
         snapshot = None
-        if self.keys.ordering is not None:
+        if self.version is not None and self.keys.ordering is not None:
             table = Table.for_path(engine, self.table_path)
             snapshot = table.snapshot_as_of_version(engine, self.version)
         upserts = UpsertTable(
             engine, self.table_path, self.keys, engine_info="", time_zone=self.time_zone
         )
-        yield from upserts.last_of_each_key(snapshot, rows).combine_chunks().to_batches(_BATCH_ROWS)
+        return upserts.last_of_each_key(snapshot, rows).combine_chunks()
+
+    def in_chunks(self, streams: Iterable[bytes]) -> Iterator[bytes]:
+        """Like calling the selector, but yields the selected rows as `encode_chunks` does."""
+        if parts := list(streams):
+            yield from encode_chunks(self(parts).to_batches(_BATCH_ROWS))
 
 
-_BATCH_ROWS = 65_536
+def _in_buckets(
+    work: Callable[[int, int], Iterator[Any]], buckets: int, task: int
+) -> Iterator[tuple[int, Any]]:
+    for item in work(task, buckets):
+        if isinstance(item, tuple):
+            yield item
+            continue
+        if item.failure is not None:
+            # Spark runs the tasks of a lost executor again. If they fail then, nobody reads their
+            # results, so the tasks that read the rows must learn it.
+            yield from ((bucket, item) for bucket in range(buckets))
+        yield buckets, item
 
 
-def _key_expressions(keys: UpsertKeys, columns: StructType) -> list[Any]:
-    """Return Spark expressions that are equal if and only if keys are equal; -0.0 equals 0.0."""
-    floats = {f.name for f in columns if f.data_type in (FLOAT, DOUBLE)}
-    return [
-        F.col(quote_identifier(name)) + F.lit(0.0)
-        if name in floats
-        else F.col(quote_identifier(name))
-        for name in keys.columns
-    ]
+def _values(items: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    return (value for _, value in items)
 
 
-def _nullable(columns: StructType) -> StructType:
-    return StructType(tuple(StructField(name=f.name, data_type=f.data_type) for f in columns))
-
-
-def _is_chunk(item: Any) -> bool:
-    """Whether an item of a task is a chunk of rows and not the task's result.
+def _streams(buckets: int, number: int, items: Iterable[tuple[int, Any]]) -> Iterator[bytes]:
+    """Yield the rows in a partition of `BucketedRows`; nothing for the partition of the results.
 
     Raises:
-        BayouError: the task failed. This can happen after all tasks have succeeded, because Spark
-            runs the tasks of a lost executor again.
+        BayouError: a task failed when Spark ran it again.
     """
-    if not isinstance(item, bytes) and item.failure is not None:
-        raise item.failure
-    return isinstance(item, bytes)
-
-
-def _is_result(item: Any) -> bool:
-    return not isinstance(item, bytes)
+    for _, item in items if number < buckets else ():
+        if not isinstance(item, bytes):
+            raise item.failure
+        yield item
 
 
 def _to_row(chunk: bytes) -> tuple[bytes]:

@@ -203,9 +203,6 @@ def run_shuffled_tasks(
     Returns:
         The results of `merge` by group number. A group without records has no result.
     """
-    context = spark.sparkContext
-    finished = context.accumulator([], TaskResults())
-    attempts = max_task_attempts(spark)
 
     def map_task(items: Any) -> Any:
         with readable_errors():
@@ -213,21 +210,57 @@ def run_shuffled_tasks(
                 for group, sort_key, data in split(task_input):
                     yield (group, sort_key), data
 
-    def reduce_task(number: int, pairs: Any) -> Any:
+    def reduce(number: int, pairs: list[Any]) -> bytes:
+        records: dict[int, list[bytes]] = {}
+        pairs.reverse()
+        while pairs:  # removes the pairs, so that their memory can be freed
+            (_, sort_key), data = pairs.pop()
+            records.setdefault(sort_key, []).append(data)
+        return merge(number, (records.pop(sort_key) for sort_key in sorted(records)))
+
+    mapped = spark.sparkContext.parallelize(list(inputs), len(inputs)).mapPartitions(map_task)
+    grouped = mapped.partitionBy(groups, lambda key: key[0])
+    return run_on_partitions(
+        spark, grouped, reduce, table=table, description=description, discard=discard
+    )
+
+
+def run_on_partitions(
+    spark: Any,
+    rows: Any,
+    run: Callable[[int, list[Any]], bytes],
+    *,
+    table: str,
+    description: str,
+    discard: Callable[[list[bytes]], None],
+) -> dict[int, bytes]:
+    """Run a Spark job with a task for each partition of an RDD.
+
+    Args:
+        rows: the RDD.
+        run: function that a task calls with the number of the partition and a list of the
+            partition's items. If the function fails, it deletes the files that it has written, and
+            raises an error.
+        table: the table's path, for errors.
+        description: description of the job in Spark's UI.
+        discard: function that deletes the files of successful tasks. If the job fails, the function
+            is called with the results of these tasks.
+
+    Returns:
+        The results of `run` by partition number. A partition without items has no result.
+    """
+    finished = spark.sparkContext.accumulator([], TaskResults())
+    attempts = max_task_attempts(spark)
+
+    def task(number: int, items: Any) -> Any:
         with readable_errors():
-            records: dict[int, list[bytes]] = {}
-            for (_, sort_key), data in pairs:
-                records.setdefault(sort_key, []).append(data)
-            if records:
-                ordered = (records.pop(sort_key) for sort_key in sorted(records))
-                result = encode_result(functools.partial(merge, number, ordered), attempts)
+            if partition := list(items):
+                result = encode_result(functools.partial(run, number, partition), attempts)
                 finished.add([result])
                 yield number, result
 
     with _discarding(finished, discard, table), TaggedJobs(spark, description).tagged():
-        mapped = context.parallelize(list(inputs), len(inputs)).mapPartitions(map_task)
-        grouped = mapped.partitionBy(groups, lambda key: key[0])
-        collected = dict(grouped.mapPartitionsWithIndex(reduce_task).collect())
+        collected = dict(rows.mapPartitionsWithIndex(task).collect())
         results, error = decode_results(collected.values())
         if error is not None:
             raise error

@@ -1,4 +1,4 @@
-"""Cancellation of a session's jobs, and settings of the scheduler."""
+"""Cancellation of a session's jobs, settings of the scheduler, and deletion of shuffle files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from typing import Any
 
 from bayou.spark.jvm.objects import JvmError, error_reason, tested_with
 
-__all__ = ["cancel_jobs", "is_session_active", "max_task_attempts", "without_call_logs"]
+__all__ = [
+    "cancel_jobs",
+    "delete_shuffle_files",
+    "is_session_active",
+    "max_task_attempts",
+    "without_call_logs",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,3 +79,9 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 def max_task_attempts(spark: Any) -> int:
     """Return the maximum number of attempts of a task (`spark.task.maxFailures`)."""
     return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())
+
+
+@tested_with("4.3")
+def delete_shuffle_files(rdd: Any) -> None:
+    """Delete the files of an RDD's shuffle. Spark would delete them after a garbage collection."""
+    rdd._jrdd.rdd().cleanShuffleDependencies(False)

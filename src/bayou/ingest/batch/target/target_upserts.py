@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -19,11 +19,12 @@ from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.upsert import DELETED, UPSERTS, UpsertResult, UpsertTable
-from bayou.kernel import Snapshot, write_data
+from bayou.kernel import Snapshot, Transaction, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.protocol.actions import AddFile
 from bayou.version import INGEST_ENGINE_INFO
 
 
@@ -127,15 +128,13 @@ class TargetUpserts:
 
     def upsert_with(
         self,
-        merge: Callable[
-            [UpsertTable, Snapshot, Mapping[str, int], Mapping[str, str]], UpsertResult
-        ],
+        merge: Callable[..., UpsertResult],
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
         *,
         tags: Mapping[str, str],
     ) -> UpsertResult:
-        """Upsert rows by calling `merge`, which runs on Spark executors.
+        """Upsert rows by calling `merge`, which runs on Spark's executors.
 
         If the table doesn't exist, an earlier commit without rows and offsets creates it.
 
@@ -151,9 +150,32 @@ class TargetUpserts:
         ids = self._target.transaction_ids(spans)
         with schema_errors(self._topic), self._conflicts(ids):
             properties = self._target.table_properties(layout)
-            result = merge(self._table(tags), snapshot, ids, properties)
+            result = merge(
+                self._table(tags), snapshot, transaction_ids=ids, table_properties=properties
+            )
         self._target.set_committed(result.version, spans)
         return result
+
+    def create_with(
+        self,
+        write: Callable[[UpsertTable, bytes], tuple[list[AddFile], int]],
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+    ) -> UpsertResult:
+        """Create the table with rows that `write` writes on Spark's executors, and with offsets.
+
+        The table must not exist yet, and no row may delete its key.
+
+        Args:
+            write: function that writes rows to data files, and returns the `add` actions and the
+                number of rows. Its arguments are the table and the serialized `TransactionState`.
+        """
+        self.clear_deleted_keys()
+        target = self._target
+        transaction, _ = target.begin(layout, spans)
+        state = transaction.transaction_state(self._engine)
+        adds, rows = write(self._table(), state.to_bytes())
+        return self._commit_first(transaction, adds, rows, spans)
 
     @property
     def _snapshot(self) -> Snapshot | None:
@@ -188,15 +210,24 @@ class TargetUpserts:
         spans: Mapping[int, OffsetSpan],
         transaction_ids: Mapping[str, int] | None,
     ) -> UpsertResult:
-        target = self._target
-        transaction, _ = target.begin(layout, spans, transaction_ids)
+        transaction, _ = self._target.begin(layout, spans, transaction_ids)
         rows = winners.select(layout.schema.names)
         state = transaction.transaction_state(self._engine)
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
-        with discard_unless_committed(lambda: target.discard(adds)):
-            version = target.commit(transaction, adds, spans)
+        return self._commit_first(transaction, adds, rows.num_rows, spans)
+
+    def _commit_first(
+        self,
+        transaction: Transaction,
+        adds: Sequence[AddFile],
+        rows: int,
+        spans: Mapping[int, OffsetSpan],
+    ) -> UpsertResult:
+        """Commit the transaction that creates the table; delete the files if the commit fails."""
+        with discard_unless_committed(lambda: self._target.discard(adds)):
+            version = self._target.commit(transaction, adds, spans)
         assert version is not None  # not skipped, because a new table has no offsets
-        return UpsertResult(version=version, inserted=rows.num_rows, updated=0, deleted=0)
+        return UpsertResult(version=version, inserted=rows, updated=0, deleted=0)
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
