@@ -235,6 +235,14 @@ def test_inferred_columns_take_the_records_that_they_were_inferred_from(values):
     assert set(again.positions.to_pylist()) <= set(found.positions.to_pylist())
 
 
+def test_an_array_of_nulls_after_a_null_object_is_decoded():
+    """Arrow's reader returns an invalid array for it."""
+    values = [b'{"f": null}', b'{"f": {"a": true, "b": [null, null]}}']
+    found = decode(values, schema=None, columns=StructType(), discover=True)
+    assert str(found.new_fields) == "struct<f:struct<a:boolean>>"
+    assert len(found.bad_positions) == 0
+
+
 NESTED = json.dumps(
     {
         "properties": {

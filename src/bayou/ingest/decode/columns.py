@@ -89,6 +89,7 @@ class ColumnReader:
                     explicit_schema=self._parse_schema, unexpected_field_behavior="infer"
                 ),
             )
+            table.validate()  # of nulls in an array, the reader can return too few
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise NotColumnarError from error
         if table.num_rows != len(values):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +120,7 @@ def write_on_executors(
     def write(_: int, streams: list[bytes]) -> bytes:
         winners = select(streams)
         added = write_task(engine, state, winners.select(columns.names).to_batches())
-        return json.dumps(winners.num_rows).encode() + b"\n" + added
+        return f"{winners.num_rows}\n".encode() + added
 
     def split(result: bytes) -> tuple[int, bytes]:
         count, _, added = result.partition(b"\n")
