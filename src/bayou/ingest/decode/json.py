@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bayou.ingest.decode.columnar_validation import ColumnarValidator
 from bayou.ingest.decode.columns import ColumnReader, NotColumnarError, may_hold_large_integers
 from bayou.ingest.decode.exact_json import decode_exact_json
 from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
@@ -171,7 +172,13 @@ class JsonDecoder:
         self._schema = to_arrow_schema(plan.columns)
         self._reader = ColumnReader(plan.columns)
         self._validator = None if plan.json_schema is None else record_validator(plan.json_schema)
-        self._strict = msgspec.json.Decoder() if self._validator else _SKIPPING
+        self._columnar_validator = (
+            None
+            if plan.json_schema is None or not self._reader.usable
+            else ColumnarValidator.of(plan.json_schema, plan.columns)
+        )
+        decodes_all = self._validator is not None and self._columnar_validator is None
+        self._strict = msgspec.json.Decoder() if decodes_all else _SKIPPING
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
         """Decode the values of records, as a binary array. A null value is refused."""
@@ -225,16 +232,14 @@ class JsonDecoder:
         self._reader.check_names(values)
         table = self._reader.parse(values)
         nested = self._reader.nested_fields(table)
-        valid = [True] * len(records)
-        if self._validator is not None:
-            valid = [self._validator.is_valid(r) for r in records]
+        invalid = self._invalid_records(raw, records, table)
         if nested.fields:
             added = additions(self._plan.columns, nested)
             if not all(self._plan.discovers(path, partial.name) for path, partial in added):
                 raise NotColumnarError
             # A record that is refused must not add a column.
             all_new = (*nested, *self._top_level_fields(table))
-            if not (all(valid) and self._plan.has_room_for(all_new)):
+            if invalid or not self._plan.has_room_for(all_new):
                 raise NotColumnarError
             self._reader.check(table)
             result.new_fields = merge_fields(result.new_fields, all_new)
@@ -242,9 +247,9 @@ class JsonDecoder:
         columns = self._reader.convert(table)
         good: pa.Array[Any] | None = None
         refused: list[tuple[int, str]] = []
-        if not all(valid):
-            good = pa.array(valid)
-            refused = [(i, self._violation(records[i])) for i, ok in enumerate(valid) if not ok]
+        if invalid:
+            good = pa.array([i not in invalid for i in range(len(raw))])
+            refused = [(i, self._violation(record)) for i, record in invalid.items()]
         new_fields = []
         room = self._plan.max_new_fields
         for name in table.column_names[len(self._plan.columns) :]:
@@ -284,6 +289,23 @@ class JsonDecoder:
             batch = batch.filter(good) if columns else batch
         result.new_fields = merge_fields(result.new_fields, new_fields)
         result.accept(batch, positions)
+
+    def _invalid_records(
+        self, raw: Sequence[bytes], records: Sequence[Any], table: pa.Table
+    ) -> dict[int, Any]:
+        """Return the records that the JSON Schema refuses, by index.
+
+        Args:
+            records: the decoded records, if there is no columnar validator.
+            table: the parsed records.
+        """
+        if self._validator is None:
+            return {}
+        if self._columnar_validator is None:
+            return {i: r for i, r in enumerate(records) if not self._validator.is_valid(r)}
+        unsure = pc.indices_nonzero(pc.invert(self._columnar_validator.accepts(table)))
+        decoded = ((i, msgspec.json.decode(raw[i])) for i in unsure.to_pylist())
+        return {i: r for i, r in decoded if not self._validator.is_valid(r)}
 
     def _top_level_fields(self, table: pa.Table) -> list[StructField]:
         """Return the new top-level fields in a table from `ColumnReader.parse`.
