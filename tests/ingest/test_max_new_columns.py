@@ -15,8 +15,8 @@ from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 def evolving(tmp_path):
     """A topic's table whose batches add three columns at most."""
 
-    def make(**topic):
-        delta = {"enable-schema-evolution": True, "max-new-columns": 3}
+    def make(max_new_columns=3, **topic):
+        delta = {"enable-schema-evolution": True, "max-new-columns": max_new_columns}
         topic = {
             "kafka-topic": "events",
             "destination": {"table-path": str(tmp_path / "events"), "delta-config": delta},
@@ -57,7 +57,7 @@ def test_a_record_with_more_new_fields_is_a_dead_letter_and_adds_no_column(evolv
     assert (report.rows, report.dead_letters) == (2, 1)
     assert names(table) == {"id", "known", "one"}
     count = 3000 if len(json.dumps(wide)) > 1000 else 4
-    assert reasons(table) == [f"{count} new fields, but max-new-columns is 3"]
+    assert reasons(table) == [f"{count} new fields, but max-new-columns allows 3"]
 
 
 def test_records_with_fields_beyond_the_limit_of_a_batch_are_dead_letters(evolving):
@@ -66,7 +66,7 @@ def test_records_with_fields_beyond_the_limit_of_a_batch_are_dead_letters(evolvi
     report = table.write([{"id": n, f"k{n}": n} for n in range(10)])
     assert (report.rows, report.dead_letters) == (3, 7)
     assert names(table) == {"id", "k0", "k1", "k2"}
-    assert all("more new fields than max-new-columns" in reason for reason in reasons(table))
+    assert all("more new fields than max-new-columns allows" in reason for reason in reasons(table))
     report = table.write([{"id": 11, "k11": 1}])  # the next batch may add columns again
     assert (report.rows, report.dead_letters) == (1, 0)
 
@@ -92,10 +92,24 @@ def test_flattened_fields_count_too(evolving):
     assert (report.rows, report.dead_letters) == (1, 1)
 
 
-def test_the_batch_that_makes_the_table_has_no_limit(evolving):
+def test_the_first_batch_of_a_table_may_add_5_000_columns(evolving):
     table = evolving()
-    report = table.write([{f"k{n}": n for n in range(500)}])
-    assert (report.rows, len(names(table))) == (1, 500)
+    report = table.write(
+        [
+            {f"k{n}": n for n in range(5001)},
+            {f"k{n}": n for n in range(4999)},
+            {"a": 1},
+            {"b": 2},
+        ]
+    )
+    assert (report.rows, report.dead_letters, len(names(table))) == (2, 2, 5000)
+    assert all("more new fields than max-new-columns allows" in reason for reason in reasons(table))
+
+
+def test_the_limit_of_the_first_batch_can_be_raised(evolving):
+    table = evolving(max_new_columns=5001)
+    report = table.write([{f"k{n}": n for n in range(5001)}])
+    assert (report.rows, len(names(table))) == (1, 5001)
 
 
 def test_a_program_may_add_any_number_of_columns(evolving):

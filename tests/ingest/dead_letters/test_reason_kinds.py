@@ -19,7 +19,7 @@ from bayou.ingest.dead_letters.reason_kinds import count_kinds, reason_kind
         ('schema: field \'id\': "secret" is not of type "number"', "'id' violates the schema"),
         ('schema: "id" is a required property', "violates the schema"),
         ("unknown field 'secret': schema evolution is disabled", "unknown field"),
-        ("7 new fields, but max-new-columns is 5", "too many new fields"),
+        ("7 new fields, but max-new-columns allows 5", "too many new fields"),
         ("the Kafka key: 'secret' isn't JSON", "invalid Kafka key"),
         ("processing.columns.total: secret overflows", "processing.columns.total fails"),
         (

@@ -43,7 +43,8 @@ class DeltaConfig(Section):
     max_new_columns: PositiveInt = Field(
         default=200,
         description="Maximum number of columns that one batch may add to the table; nested columns "
-        "count one by one. A record with a field beyond the limit becomes a dead letter.",
+        "count one by one. The first batch of a table may add 5,000 columns, or max-new-columns if "
+        "this is more. A record with a field beyond the limit becomes a dead letter.",
     )
     table_properties: Annotated[dict[str, str], _PROPERTIES_SCHEMA] = Field(
         default={},

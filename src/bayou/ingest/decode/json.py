@@ -18,7 +18,12 @@ import pyarrow as pa
 from bayou.ingest.decode.columnar_validation import ColumnarValidator
 from bayou.ingest.decode.columns import ColumnReader, NotColumnarError, may_hold_large_integers
 from bayou.ingest.decode.exact_json import decode_exact_json
-from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
+from bayou.ingest.decode.inference import (
+    NestedTooDeeplyError,
+    infer_arrow_field,
+    merge_all,
+    merge_fields,
+)
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.unknown_fields import (
@@ -380,7 +385,7 @@ class JsonDecoder:
         if unknown and not self._plan.has_room_for(partial for _, partial in unknown):
             raise InvalidValueError(
                 f"{sum(leaf_count(partial.data_type) for _, partial in unknown)} new fields, "
-                f"but max-new-columns is {self._plan.max_new_fields}"
+                f"but max-new-columns allows {self._plan.max_new_fields}"
             )
         exact = decode_exact_json(value)
         row = [column_value(exact.get(f.name), f, f.name) for f in self._plan.columns]
@@ -388,8 +393,8 @@ class JsonDecoder:
         if (
             limit is None or len(result.new_fields.fields) <= limit
         ):  # beyond the limit, the exact number doesn't matter
-            for _, partial in unknown:
-                result.new_fields = merge_fields(result.new_fields, (partial,))
+            new_fields = merge_all(partial for _, partial in unknown)
+            result.new_fields = merge_fields(result.new_fields, new_fields)
         return row
 
     def _violation(self, record: Any) -> str:
@@ -456,7 +461,7 @@ def _unknown_reason(names: Collection[str], plan: DecodePlan) -> str:
         shown = shown if len(shown) <= _MAX_NAMES else shown[:_MAX_NAMES] + "..."
         return _short(
             f"unknown field {shown}: the records of this batch have more new fields than "
-            "max-new-columns"
+            "max-new-columns allows"
         )
     if any(n.lower() in plan.reserved for n in names):
         return _short(

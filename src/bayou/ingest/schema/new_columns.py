@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from bayou.ingest.decode import additions, leaf_count, merge_fields
+from bayou.ingest.decode import additions, leaf_count, merge_all
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
 
@@ -64,7 +64,7 @@ def within_limit(
     Returns:
         The fields up to the maximum, and the lowercase paths of all other fields.
     """
-    accepted = StructType()
+    accepted: list[StructField] = []
     refused: set[str] = set()
     for path, field in additions(columns, new_fields):
         size = leaf_count(field.data_type)
@@ -72,8 +72,8 @@ def within_limit(
             refused.add(path.lower())
             continue
         room -= size
-        accepted = merge_fields(accepted, (field,))
-    return accepted, frozenset(refused)
+        accepted.append(field)
+    return merge_all(accepted), frozenset(refused)
 
 
 def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:

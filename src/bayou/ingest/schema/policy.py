@@ -205,6 +205,13 @@ def expression_errors(topic: Topic) -> Iterator[None]:
         ) from error
 
 
+_MAX_FIRST_COLUMNS = 5_000
+"""Maximum number of columns of the first batch of a table. `max-new-columns` can be larger.
+
+A batch with more columns could exceed the memory of a worker.
+"""
+
+
 class SchemaPolicy:
     """The schema policy of one table, which determines the columns of the table's rows.
 
@@ -229,7 +236,8 @@ class SchemaPolicy:
         self._unusable: frozenset[str] = frozenset()
         self._over_limit: frozenset[str] = frozenset()
         self._full = False  # whether this batch can add no more columns
-        self._leaves: int | None = None  # the table's leaf columns before this batch
+        self._leaves = 0  # the table's leaf columns before this batch
+        self._limit: int | None = None  # maximum number of new leaf columns of this batch
 
     def columns(self) -> StructType:
         """Return the columns of record fields, from the table and the schema file.
@@ -251,7 +259,10 @@ class SchemaPolicy:
                 "schema-file.",
                 topic=self._topic.key,
             )
-        self._leaves = leaf_count(merged) if known.fields else None
+        self._leaves = leaf_count(merged)
+        self._limit = self._topic.config.destination.delta_config.max_new_columns
+        if self._infers_columns(known):
+            self._limit = max(self._limit, _MAX_FIRST_COLUMNS)
         return merged
 
     @property
@@ -304,7 +315,7 @@ class SchemaPolicy:
         If the layout has no columns yet, all fields of the records are new fields.
         """
         policy = self._topic.config.policy
-        infers = self._infers_columns(layout)
+        infers = self._infers_columns(layout.record)
         reserved = layout.reserved_names | self._target.reserved_names
         reserved -= self._topic.config.processing.unstored
         if not layout.record.fields and self._target.version is None:
@@ -326,10 +337,10 @@ class SchemaPolicy:
             over_limit=self._over_limit,
             inputs=self._topic.config.input_fields,
             skipped=self._topic.config.skipped_fields,
-            max_new_fields=None if self._leaves is None else self._max_new_columns,
+            max_new_fields=self._limit,
         )
 
-    def _infers_columns(self, layout: RowLayout) -> bool:
+    def _infers_columns(self, columns: StructType) -> bool:
         """Whether the columns are inferred from this batch, regardless of `schema-policy`.
 
         The columns of the fields that `where` and `route-by` read are inferred first. While the
@@ -337,8 +348,8 @@ class SchemaPolicy:
         rows of this table. The table may exist already, because a batch without rows can create it.
         """
         if self._schema.columns.fields:
-            return not layout.record.fields
-        return all(field.name.lower() in self._inferred_first for field in layout.record)
+            return not columns.fields
+        return all(field.name.lower() in self._inferred_first for field in columns)
 
     def reading(self, layout: RowLayout, read_at: int) -> RecordReading:
         """Return the settings for converting the topic's records to rows of a layout.
@@ -382,16 +393,12 @@ class SchemaPolicy:
 
     def without_limit(self) -> None:
         """Remove the limit `max-new-columns` for this batch. Must be called after `columns`."""
-        self._leaves = None
-
-    @property
-    def _max_new_columns(self) -> int:
-        return self._topic.config.destination.delta_config.max_new_columns
+        self._limit = None
 
     def _within_limit(self, columns: StructType, new_fields: StructType) -> StructType:
-        if self._leaves is None:
+        if self._limit is None:
             return new_fields
-        room = max(0, self._max_new_columns - (leaf_count(columns) - self._leaves))
+        room = max(0, self._limit - (leaf_count(columns) - self._leaves))
         accepted, refused = within_limit(columns, new_fields, room)
         self._over_limit |= refused
         self._full = bool(refused) and leaf_count(accepted) == room
