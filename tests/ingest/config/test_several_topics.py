@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
+import bayou
 from bayou.errors import ConfigurationError, PipelineError
+from bayou.ingest import TopicTable
 from bayou.ingest.config import load_configuration
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.config.topic import TopicConfig
 
 
@@ -103,6 +106,26 @@ def test_a_topic_whose_table_is_taken_does_not_refuse_the_configuration(tmp_path
     x, other = two.with_matching({"o.x"}).topics
     assert x.table_problem is None
     assert "topic 'x' already writes to" in other.table_problem
+
+
+def test_a_topic_that_has_written_its_table_keeps_it_after_a_conflicting_topic_is_created(tmp_path):
+    configuration = load(tmp_path, PATTERN).with_matching({"o.a_dead_letters"})
+    TopicTable(configuration, "orders/o.a_dead_letters").write([{"id": 1}])
+    new, old = load(tmp_path, PATTERN).with_matching({"o.a", "o.a_dead_letters"}).topics
+    assert old.table_problem is None
+    with pytest.raises(PipelineError, match="it conflicts with topic 'orders/o.a_dead_letters'"):
+        new.check_table()
+
+
+def test_a_dead_letter_table_is_not_the_table_of_a_topic_with_this_name(tmp_path):
+    configuration = load(tmp_path, PATTERN).with_matching({"o.a"})
+    table = TopicTable(configuration, "orders/o.a")
+    table.write([{"id": 1}])
+    table.write([{"id": "x"}])
+    assert bayou.table(dead_letters_path(table.topic.table_path)).exists()
+    old, new = load(tmp_path, PATTERN).with_matching({"o.a", "o.a_dead_letters"}).topics
+    assert old.table_problem is None
+    assert "is the dead letter table of topic 'orders/o.a'" in new.table_problem
 
 
 UPSERT_INTO_ONE = (

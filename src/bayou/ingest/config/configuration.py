@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bayou.errors import ArgumentError, ConfigurationError, PipelineError
+from bayou.errors import ArgumentError, BayouError, ConfigurationError, PipelineError
 from bayou.ingest.config.model import ConnectorConfig
 from bayou.ingest.config.notices import Notice
 from bayou.ingest.config.pipeline_files import file_in_table
@@ -243,15 +243,17 @@ class Configuration:
         """Return the topics in `new`; set `table_problem` if a topic can't be written to its table.
 
         If the tables of two topics in `new` conflict, `table_problem` is only set for the second
-        topic.
+        topic. A topic that has written its table precedes topics that haven't, so that a topic
+        continues after a restart even if a topic was created whose table conflicts.
 
         Args:
             known: topics whose tables are used already. A topic in `new` also has a problem if its
                 table conflicts with one of these tables.
         """
+        options = self.connector.storage.storage_options()
         return tuple(
             replace(topic, table_problem=topic.table_problem or self._file_problem(topic))
-            for topic in _with_conflicts(known, new)
+            for topic in _with_conflicts(known, new, options)
         )
 
     def _file_problem(self, topic: Topic) -> str | None:
@@ -401,15 +403,15 @@ class Configuration:
             )
 
 
-def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
-    """Yield each topic whose table conflicts with the table of another topic, and the reason.
+def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, Topic, str]]:
+    """Yield each topic whose table conflicts with another topic, that topic, and the reason.
 
     Two tables conflict if they have the same path and their topics aren't in the same section. They
     also conflict if one table is an auxiliary table of the other; see `auxiliary_tables`. The
-    tables of `route-by` are checked, too.
+    tables of `route-by` are checked, too; they can also conflict with the table of the same topic.
     """
     owners: dict[str, Topic] = {}
-    auxiliary: dict[str, tuple[str, str]] = {}
+    auxiliary: dict[str, tuple[Topic, str]] = {}
     checked: set[str] = set()
     topics = tuple(topics)
     for topic in topics:
@@ -420,17 +422,20 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
                 f"topic {owner.key!r} already writes to {topic.table_path}; set a different "
                 "table-path for each topic, or list the topics of one table in kafka-topics"
             )
-            yield topic, problem
+            yield topic, owner, problem
         for path, kind in auxiliary_tables(topic).items():
-            auxiliary.setdefault(path, (topic.key, kind))
+            auxiliary.setdefault(path, (topic, kind))
     for topic in topics:
         owner_and_kind = auxiliary.get(normalized_table_path(topic.table_path))
         if owner_and_kind is not None:
-            key, kind = owner_and_kind
-            yield topic, f"{topic.table_path} is the {kind} of topic {key!r}; choose another path"
+            owner, kind = owner_and_kind
+            problem = (
+                f"{topic.table_path} is the {kind} of topic {owner.key!r}; choose another path"
+            )
+            yield topic, owner, problem
         if topic.table_key not in checked:
             checked.add(topic.table_key)
-            yield from ((topic, problem) for problem in _route_problems(topic, topics))
+            yield from ((topic, *problem) for problem in _route_problems(topic, topics))
 
 
 def auxiliary_tables(topic: Topic) -> dict[str, str]:
@@ -448,22 +453,24 @@ def auxiliary_tables(topic: Topic) -> dict[str, str]:
     return tables
 
 
-def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[str]:
-    """Yield a message for each table of `route-by` that conflicts with another table."""
+def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
+    """Yield a message for each table of `route-by` that conflicts with a table, and its topic."""
     routes = topic.routes
     for path in () if routes is None else routes.paths:
         table = normalized_table_path(path)
         default = normalized_table_path(topic.table_path)
         for inner, outer in ((table, default), (default, table)):
             if inner.startswith(f"{outer}/"):
-                yield (
+                problem = (
                     f"route-by: the table {path} and the default table {topic.table_path} are "
                     "nested, so VACUUM of one table would delete the other; choose a path "
                     "outside the default table"
                 )
+                yield topic, problem
         is_listed = VALUE not in path
         if is_listed and table == default:
-            yield f"route-by: tables: {path} is the default table; remove it from tables"
+            problem = f"route-by: tables: {path} is the default table; remove it from tables"
+            yield topic, problem
         for other in topics:
             if other.table_key == topic.table_key:
                 # The tables of the topic itself. Only a listed path can conflict with them, because
@@ -477,21 +484,44 @@ def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[str]:
             for used_path, kind in used.items():
                 name = used_path.replace(VALUE, "v")
                 if table == used_path or pattern_of(table).fullmatch(name):
-                    yield (
+                    problem = (
                         f"route-by: {path} may be the {kind} {used_path} of topic {other.key!r}; "
                         "choose another path"
                     )
+                    yield other, problem
 
 
-def _with_conflicts(known: Iterable[Topic], new: Iterable[Topic]) -> tuple[Topic, ...]:
+def _with_conflicts(
+    known: Iterable[Topic], new: Iterable[Topic], storage_options: Mapping[str, str]
+) -> tuple[Topic, ...]:
+    """Set the `table_problem` of topics in `new`; see `Configuration.with_table_problems`."""
     accepted = [topic for topic in known if topic.table_problem is None]
     new = tuple(new)
-    if not any(table_problems((*accepted, *new))):
-        return new
-    result = []
-    for topic in new:
-        _, problem = next(table_problems((*accepted, topic)), (None, None))
-        result.append(replace(topic, table_problem=problem))
+    conflicts = [pair for *pair, _ in table_problems((*accepted, *new))]
+    keys = {topic.key for pair in conflicts for topic in pair}
+    accepted += [topic for topic in new if topic.key not in keys]
+    conflicting = [topic for topic in new if topic.key in keys]
+    # Otherwise, a new topic could take the place of a topic that has run for a long time.
+    conflicting.sort(key=lambda topic: not _is_target(topic.table_path, storage_options))
+    problems: dict[str, str | None] = {}
+    for topic in conflicting:
+        problem = None
+        for first, _, reason in table_problems((*accepted, topic)):
+            is_own = first.key == topic.key
+            problem = reason if is_own else f"it conflicts with topic {first.key!r}: {reason}"
+            break
+        problems[topic.key] = problem
         if problem is None:
             accepted.append(topic)
-    return tuple(result)
+    return tuple(replace(topic, table_problem=problems.get(topic.key)) for topic in new)
+
+
+def _is_target(path: str, storage_options: Mapping[str, str]) -> bool:
+    """Whether there is a table with rows of Kafka records at a path; not their dead letters."""
+    from bayou.api import table
+
+    try:
+        target = table(path, storage_options)
+        return target.exists() and "_kafka_offset" in target.snapshot().schema.names
+    except BayouError:  # reported when the topic is prepared
+        return False

@@ -181,7 +181,7 @@ def _topics(
             patterns.append(section)
     problems += [
         document.error(problem, ("connector", "topics", topic.section, "destination", "table-path"))
-        for topic, problem in table_problems(topics)
+        for topic, _, problem in table_problems(topics)
     ]
     for key, json_path in config.connector.migration.json_path.items():
         try:
