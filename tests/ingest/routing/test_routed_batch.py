@@ -492,6 +492,21 @@ def test_a_value_with_the_name_of_a_folder_of_others_gets_no_table(routed):
     assert pipeline.take_in().dead_letters == 1
 
 
+def test_a_value_with_the_name_of_another_pipelines_table_gets_no_table(routed, new_pipeline):
+    pipeline = routed('expression: kind\ntable-path: "lake/{value}"')
+    other = new_pipeline()
+    other.write_file()
+    other.produce({"id": 1})
+    other.take_in()
+    shutil.copytree(other.folder / "lake" / "events", pipeline.folder / "lake" / "orders")
+    pipeline.produce({"id": 2, "kind": "orders"}, {"id": 3, "kind": "click"})
+    report = pipeline.take_in()
+    assert (report.rows, report.dead_letters) == (1, 1)
+    assert (ids(pipeline, "orders"), ids(pipeline, "click")) == ([1], [3])
+    assert "orders is the table of another topic" in reasons(pipeline)[0]
+    assert proof(pipeline).holds
+
+
 def test_files_of_an_interrupted_batch_are_no_files_of_others(routed):
     pipeline = routed()
     pipeline.produce({"id": 1, "kind": "click"})

@@ -208,10 +208,20 @@ class RoutedTables:
         except PipelineError as error:
             return f"has no table: {error.message}"
         path = table.topic.table_path
+        snapshot = table.target.snapshot
+        if snapshot is not None and not self._has_written(snapshot.transactions):
+            return f"has no table: {path} is the table of another topic or program"
         file = foreign_file(table.topic, table.engine) if table.target.version is None else None
         if file is None:
             return None
         return f"has no table: {path} isn't a Delta table, but contains files, such as {file}"
+
+    def _has_written(self, transactions: Mapping[str, int]) -> bool:
+        """Whether a table with these transaction identifiers is a routed table of the topic.
+
+        A table that another topic of the section has created has only that topic's identifiers.
+        """
+        return self._topic.shares_table or written_id(self._kafka) in transactions
 
     @property
     def is_full(self) -> bool:
