@@ -217,11 +217,25 @@ def test_keys_are_sorted_and_named_once_in_the_metadata():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "nul", '{"a": 1, "a": 2}', "NaN", "Infinity", "[" * 100_000]
+    "text", ["", "{", "nul", '{"a": 1, "a": 2}', "NaN", "Infinity", '"\\ud800"']
 )
 def test_a_text_that_is_no_json_is_refused(text):
     with pytest.raises(VariantError, match="isn't JSON"):
         from_json(text)
+
+
+@pytest.mark.parametrize("depth", [600, 100_000])
+def test_json_that_is_nested_too_deeply_is_refused(depth):
+    with pytest.raises(VariantError, match="nested too deeply"):
+        from_json("[" * depth + "]" * depth)
+
+
+def test_a_variant_that_is_nested_too_deeply_is_refused():
+    value = variant.NULL
+    for _ in range(2000):
+        value = variant.array([value])
+    with pytest.raises(VariantError, match="nested too deeply"):
+        to_json(variant.metadata([]), value)
 
 
 @pytest.mark.parametrize(

@@ -229,24 +229,31 @@ def from_json(string: str) -> tuple[bytes, bytes]:
     """Parse JSON into a variant's metadata and value.
 
     Raises:
-        VariantError: the string isn't JSON, or an object in it has a duplicate key.
+        VariantError: the string isn't JSON, an object in it has a duplicate key, or it is nested
+            too deeply.
     """
+    ids: dict[str, int] = {}
     try:
         value = _DECODER.decode(string)
-    except (ValueError, RecursionError) as error:
+        return metadata(_assign_ids(value, ids)), _encode(value, ids)
+    except VariantError:
+        raise
+    except RecursionError as error:
+        raise VariantError(f"{string[:60]!r} is nested too deeply") from error
+    except ValueError as error:
         raise VariantError(f"{string[:60]!r} isn't JSON: {error}") from error
-    ids: dict[str, int] = {}
-    return metadata(_assign_ids(value, ids)), _encode(value, ids)
 
 
 def to_json(metadata: bytes, value: bytes) -> str:
     """Convert a variant to JSON; values without a JSON type become strings.
 
     Raises:
-        VariantError: the bytes aren't a variant.
+        VariantError: the bytes aren't a variant, or the variant is nested too deeply.
     """
     try:
         return _json(memoryview(value), _names(metadata))
+    except RecursionError as error:
+        raise VariantError("a variant is nested too deeply") from error
     except (IndexError, KeyError, struct.error, UnicodeDecodeError, OverflowError) as error:
         raise VariantError(f"a variant is truncated or damaged: {error!r}") from error
 
