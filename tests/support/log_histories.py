@@ -16,6 +16,7 @@ from support.log_writer import (
     LogWriter,
     WireAction,
     add,
+    commit_info,
     deletion_vector,
     metadata,
     protocol,
@@ -168,7 +169,7 @@ def write(history: History, log: LogWriter) -> int:
     """Write the log; return the earliest version that can be reconstructed."""
     complete: list[int] = []
     for version, actions in enumerate(history.commits):
-        log.commit(*actions)
+        log.commit(*(actions or [commit_info()]))
         reference = history.versions[version].checkpoint()
         kind = history.checkpoints.get(version)
         if kind == "ours":

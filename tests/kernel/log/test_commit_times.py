@@ -77,6 +77,16 @@ def test_the_earliest_version_is_the_first_that_can_be_rebuilt(log):
     assert caught.value.earliest == 2
 
 
+def test_an_empty_checkpoint_file_makes_no_version_recreatable(log):
+    write(log, [1000, 2000, 3000, 4000])
+    log.put(f"{1:020d}.checkpoint.parquet", b"")
+    log.checkpoint(2, HEAD)
+    log.delete(f"{0:020d}.json")
+    with pytest.raises(VersionNotFoundError) as caught:
+        version_at(log, 2500)
+    assert caught.value.earliest == 2
+
+
 def test_a_snapshot_says_when_it_was_committed(log):
     write(log, [1000, 2000])
     table = Table.for_path(log.engine, log.table)

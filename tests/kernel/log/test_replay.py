@@ -43,6 +43,18 @@ def test_the_newest_action_of_a_file_counts(log):
     assert sorted(live(log)) == ["a", "c"]
 
 
+def test_an_action_that_a_commit_repeats_counts_once(log):
+    log.commit(*HEAD, add("a"), add("b", size=1), add("b", size=2))
+    log.commit(remove("a"), remove("a"), add("c"), add("c"))
+    found = snapshot(log)
+    assert sorted(live(log)) == ["b", "c"]
+    assert [file["path"] for part in found.replay_state.removes for file in part.to_pylist()] == [
+        "a"
+    ]
+    (sizes,) = [part.field("size").to_pylist() for part in found.replay_state.adds]
+    assert sizes == [2, 1]
+
+
 def test_files_whose_names_are_not_utf_8_are_told_apart(log):
     log.commit(*HEAD, *(add(name) for name in ("p=%FF/a", "p=%FE/a", "b")))
     log.commit(remove("p=%ff/a"))
@@ -167,6 +179,15 @@ def test_a_line_that_is_not_json_is_named_with_its_file(log):
     log.commit(*HEAD)
     path = log.put(f"{1:020d}.json", b'{"commitInfo":{}}\n\n{"add":{"path":"x"\n')
     with pytest.raises(CorruptTableError, match=r"commit 1 .* line 3") as caught:
+        snapshot(log)
+    assert caught.value.file == path
+
+
+def test_an_empty_commit_is_named_and_not_read_as_no_change(log):
+    log.commit(*HEAD)
+    log.commit(add("a"))
+    path = log.put(f"{1:020d}.json", b"")
+    with pytest.raises(CorruptTableError, match="commit 1 is empty") as caught:
         snapshot(log)
     assert caught.value.file == path
 
@@ -303,9 +324,10 @@ def test_the_first_action_of_a_file_counts_in_a_compaction_that_is_not_reconcile
         assert removed(snapshot(log)) == {"a", "c"}
 
 
-def test_compacted_commits_that_cannot_be_read_are_read_one_by_one(log):
+@pytest.mark.parametrize("content", [b"", b"nonsense"])
+def test_compacted_commits_that_cannot_be_read_are_read_one_by_one(log, content):
     write_for_compaction(log)
-    log.put(f"{1:020d}.{3:020d}.compacted.json", b"nonsense")
+    log.put(f"{1:020d}.{3:020d}.compacted.json", content)
     assert live(log) == ["b", "d"]
 
 

@@ -15,7 +15,7 @@ from typing import Protocol as Interface
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.arrays import to_array, to_scalar
+from bayou.kernel.arrow.arrays import arange, to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys
@@ -232,13 +232,14 @@ def reconcile(
     """For each log-replay key, select the actions of the newest commit that contains the key.
 
     The log-replay key of an action is its path and deletion vector id. `adds` and `removes` must
-    contain all actions of each key.
+    contain all actions of each key. If a commit repeats an action of a key, which violates the
+    protocol, only the last one is selected, as in delta-spark.
     """
     actions = [columns for columns in (adds, removes) if len(columns.keys)] or [adds]
     keys = _concat([columns.keys for columns in actions])
     commits = _concat([columns.commits for columns in actions])
     paths = _concat([columns.files.field("path") for columns in actions])
-    newest = _newest(keys, commits)
+    newest = _newest(keys, commits, len(adds.keys))
     return ReconciledFiles(
         adds=(_filter(adds.files, newest, 0),),
         removes=(_filter(removes.files, newest, len(adds.keys)),),
@@ -247,10 +248,13 @@ def reconcile(
     )
 
 
-def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
+def _newest(keys: pa.Array[Any], commits: pa.Array[Any], num_adds: int) -> Any:
     """For each log-replay key, select the actions of the newest commit that contains the key.
 
     Returns a mask of the selected actions; None if all actions are selected.
+
+    Args:
+        num_adds: number of `add` actions; the `remove` actions follow them.
     """
     if len(keys) <= _FEW_KEYS and len(set(keys.to_pylist())) == len(keys):
         return None
@@ -266,7 +270,27 @@ def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
     zero, true = to_scalar(0, pa.int32()), to_scalar(True, pa.bool_())
     is_next_code = pc.not_equal(pc.pairwise_diff(codes.take(order)), zero)
     newest = commits.take(order.filter(pc.fill_null(is_next_code, true)))
-    return pc.equal(commits, newest.take(codes))
+    selected = pc.equal(commits, newest.take(codes))
+    is_next_commit = pc.not_equal(pc.pairwise_diff(commits.take(order)), zero)
+    if pc.all(pc.or_(is_next_code, is_next_commit)).as_py():
+        return selected
+    return _last_of_each_kind(selected, codes, num_adds)
+
+
+def _last_of_each_kind(selected: Any, codes: Any, num_adds: int) -> Any:
+    """Select the last `add` action and the last `remove` action of each log-replay key.
+
+    Args:
+        selected: mask of the actions of which to select.
+        codes: number of each action's log-replay key.
+        num_adds: number of `add` actions; the `remove` actions follow them.
+    """
+    rows: Any = pc.indices_nonzero(selected)
+    is_remove = pc.greater_equal(rows, to_scalar(num_adds, pa.uint64()))
+    actions = pa.table({"code": codes.take(rows), "is_remove": is_remove, "row": rows})
+    # The actions of a commit are in reverse order.
+    last = actions.group_by(["code", "is_remove"]).aggregate([("row", "min")])
+    return pc.is_in(arange(0, len(codes)), value_set=last["row_min"].cast(pa.int64()))
 
 
 def _filter(files: pa.StructArray, mask: Any, start: int) -> pa.StructArray:

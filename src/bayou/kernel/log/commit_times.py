@@ -22,18 +22,12 @@ from bayou.errors import (
 )
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine, FileStatus
+from bayou.kernel.log.listing import LogListing
 from bayou.kernel.log.replay import read_commits
 from bayou.kernel.log.segment import commit_files, log_path, monotonic_times
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action, CommitInfo
-from bayou.protocol.file_names import (
-    ClassicCheckpoint,
-    CommitFile,
-    MultiPartCheckpoint,
-    UuidCheckpoint,
-    list_prefix,
-    parse_log_file,
-)
+from bayou.protocol.file_names import list_prefix
 
 _ENABLED = "delta.enableInCommitTimestamps"
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
@@ -166,32 +160,23 @@ def _list_log(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileS
     Returns:
         (version, file) of each commit, and the versions with a checkpoint; both in ascending order.
     """
-    commits: dict[int, FileStatus] = {}
-    parts: dict[tuple[int, int], int] = {}
+    listing = LogListing(latest.version, (), {})
     try:
         for status in engine.files.list_from(f"{log_path(latest.path)}/{list_prefix(0)}"):
-            match parse_log_file(status.path.rsplit("/", 1)[-1]):
-                case CommitFile(version=version) if version <= latest.version:
-                    commits[version] = status
-                case ClassicCheckpoint(version=version) | UuidCheckpoint(version=version):
-                    parts[version, 1] = 1
-                case MultiPartCheckpoint() as file:
-                    key = (file.version, file.parts)
-                    parts[key] = parts.get(key, 0) + 1
-                case _:
-                    pass
+            listing.add(status)
     except FileMissingError as error:
         raise TableNotFoundError(
             f"{latest.path}: the log was deleted while it was read. Restore the table, or check "
             "which process deleted it.",
             table=latest.path,
         ) from error
+    commits = listing.commits
     if latest.catalog is not None:
         # Commits that the catalog ratified take precedence, published or not.
         tail = latest.log_segment.commits
         commits.update(enumerate(tail, latest.version - len(tail) + 1))
-    complete = sorted(version for (version, count), n in parts.items() if n == count)
-    return sorted(commits.items(), key=lambda item: item[0]), complete
+    checkpoints = [checkpoint.version for checkpoint in listing.checkpoints()]
+    return sorted(commits.items(), key=lambda item: item[0]), checkpoints
 
 
 def _earliest_recreatable(commits: list[tuple[int, FileStatus]], checkpoints: list[int]) -> int:

@@ -152,8 +152,16 @@ def decode_commit(
     """Decode the actions of a commit file, see `decode_actions`.
 
     Raises:
-        CorruptTableError: a line isn't an action; the message names the file and the line.
+        CorruptTableError: the file is empty, or a line isn't an action. The message names the file
+            and the line.
     """
+    if not data:
+        raise CorruptTableError(
+            f"{table}: commit {version} is empty, so it is unknown which files it added or removed "
+            f"(file {file.path}). Restore the file.",
+            table=table,
+            file=file.path,
+        )
     try:
         yield from _decode(data, kinds)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -180,9 +188,10 @@ def read_commit_info(
         start = ByteRange(path=file.path, length=_HEAD_BYTES)
         with _report_missing_commits(table), engine.files.read_files([start]) as contents:
             first, newline, _ = bytes(next(contents)).partition(b"\n")
-        for action in decode_commit(table, version, file, first if newline else b""):
-            if isinstance(action, CommitInfo):
-                return action
+        if newline:
+            for action in decode_commit(table, version, file, first):
+                if isinstance(action, CommitInfo):
+                    return action
     for commit in read_commits(engine, table, [(version, file)]):
         for action in commit.actions:
             if isinstance(action, CommitInfo):
