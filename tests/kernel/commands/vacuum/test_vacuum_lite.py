@@ -40,6 +40,17 @@ def test_lite_goes_on_where_the_last_one_ended(log):
     assert run(log, 2, lite=True).num_files_to_delete == 0  # it was taken before
 
 
+def test_a_file_that_was_removed_after_the_time_of_its_commit_is_deleted_by_a_later_lite(log):
+    log.commit(*HEAD, add("a"))
+    log.commit(remove("a", deletionTimestamp=ago(hours=1)))
+    age_commits(log, OLD, OLD + 1)
+    put(log, "a")
+    run(log, 2, lite=True)
+    assert names(log) == ["a"]
+    run(log, 0, lite=True)
+    assert names(log) == []
+
+
 def test_lite_without_the_commits_that_it_needs_is_refused(log):
     log.commit(*HEAD, add("a"))
     log.commit(add("b"))

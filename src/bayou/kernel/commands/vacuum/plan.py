@@ -129,11 +129,14 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     start = 0 if last is None else last + 1
     referenced = referenced_files(engine, state, before)
     removed: dict[str, tuple[int, int]] = {}
+    last_version = end
     folder = TableFolder(engine, table)
     for commit in read_commits(engine, table, [(v, f) for v, f in files if v >= start]):
         for path, size, time in _removed(folder, commit.actions):
             if time < before:
                 removed[path] = (size, time)
+            else:  # the clock of the writer was ahead of the storage's clock
+                last_version = min(last_version, commit.version - 1)
     paths = list(removed)
     is_referenced: list[Any] = referenced.contains(paths).to_pylist()
     unreferenced = folder.own_files(
@@ -143,7 +146,8 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
             if not keep
         )
     )
-    return VacuumPlan(files=_outside_other_tables(engine, state, unreferenced), last_version=end)
+    files_to_delete = _outside_other_tables(engine, state, unreferenced)
+    return VacuumPlan(files=files_to_delete, last_version=last_version)
 
 
 def _outside_other_tables(engine: Engine, state: TableState, files: pa.Table) -> pa.Table:
