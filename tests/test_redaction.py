@@ -31,6 +31,7 @@ from bayou.redaction import is_secret_name, without_secrets
         ),
         ("jdbc:kafka://u:SECRET@h", "jdbc:kafka://***@h"),
         ("s3a://AKIA:SECRET@bucket/t", "s3a://***@bucket/t"),
+        ("path: AKIAIOSFODNN7EXAMPLE:SEC/SECRET+SECRETSECRET@bucket/t", "path: ***@bucket/t"),
         ("?X-Amz-Signature=SECRET&a=1", "?X-Amz-Signature=***&a=1"),
         ("sig=SECRET&se=2024", "sig=***&se=2024"),
         ("ssl.key.password=SECRET,a", "ssl.key.password=***,a"),

@@ -42,6 +42,8 @@ _SETTING = re.compile(
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # user:password@host: up to the last @, because passwords may have any character; not host:port
     (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S{0,2000}@"), rf"\1{HIDDEN}@"),
+    # an access key of S3 with its secret key, in a path without a scheme
+    (re.compile(r"\b[A-Z0-9]{16,128}:[^\s:@]{16,128}@"), rf"{HIDDEN}@"),
     # token@host; not abfss://container@account, which isn't a secret
     (re.compile(r"(\bhttps?://)[^\s/?#]{1,2000}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
     # the start of a password that a URL parser reads as the port: in http://user:pass/word@host;
