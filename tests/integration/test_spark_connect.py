@@ -165,6 +165,9 @@ NAMES = """
     )
     query.awaitTermination(120)
     print("streamed", spark.table("built").count() == spark.table("named").count())
+    spark.catalog.createTable("by_catalog", source="delta", schema=rows.schema)
+    rows.write.insertInto("by_catalog")
+    print("by catalog", spark.table("by_catalog").count())
     spark.sql("CREATE DATABASE shop")
     rows.write.format("delta").saveAsTable("shop.Orders")
     print("database", spark.table("spark_catalog.shop.orders").count())
@@ -259,6 +262,7 @@ def test_names_of_the_session_catalog_work_through_spark_connect(tmp_path):
         "selected Row(sum(id)=12)",
         "merged 6 6",
         "streamed True",
+        "by catalog 3",
         "database 3",
         "view 3 3",
         "TableNotFoundError True",

@@ -19,6 +19,7 @@ from pyspark.sql.utils import is_remote
 from bayou.redaction import is_secret_name, without_secrets
 from bayou.spark import catalog_tables, native_read
 from bayou.spark.commands import replace_matching
+from bayou.spark.delta_table.table_builder import create_from_catalog
 from bayou.spark.hooks import hooks
 from bayou.spark.hooks.hooks import pass_settings_as_options
 from bayou.spark.jvm.session import (
@@ -120,6 +121,7 @@ def enable(spark: Any) -> None:
     hooks.register("stream_start", writer_hooks.start)
     hooks.register("query_start", check_schema_locations)
     hooks.register("table", catalog_tables.read)
+    hooks.register("create_table", create_from_catalog)
     hooks.register("write_to", write_to)
     hooks.install(spark)
     hooks.register("load", pass_settings_as_options)

@@ -3,8 +3,10 @@
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from bayou.engines.arrow import ArrowEngine
 from bayou.errors import ArgumentError, TableAlreadyExistsError
 from bayou.spark import DeltaTable, IdentityGenerator
+from support.log_writer import LogWriter, metadata, protocol
 
 pytestmark = pytest.mark.spark
 
@@ -105,3 +107,36 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(spark):
         builder.addColumn("id", "BIGINT", generatedByDefaultAs="1")
     with pytest.raises(ArgumentError, match="string"):
         builder.addColumn(3, "INT")
+
+
+def test_the_catalogs_create_table_creates_a_delta_table(spark, tmp_path):
+    path = str(tmp_path / "t")
+    schema = StructType([StructField("id", IntegerType(), nullable=False)])
+    options = {"delta.appendOnly": "true"}
+    try:
+        created = spark.catalog.createTable(
+            "by_catalog", path, source="delta", schema=schema, description="things", **options
+        )
+        assert created.columns == ["id"]
+        spark.sql("INSERT INTO by_catalog VALUES (1)")
+        assert spark.table("by_catalog").collect() == [(1,)]
+        detail = DeltaTable.forPath(spark, path).detail().first()
+        assert (detail["description"], detail["properties"]) == ("things", options)
+        with pytest.raises(TableAlreadyExistsError):
+            spark.catalog.createTable("by_catalog", source="delta", schema=schema)
+        spark.catalog.createExternalTable("by_catalog_2", path, source="DELTA")
+        assert spark.table("by_catalog_2").collect() == [(1,)]
+        with pytest.raises(ArgumentError, match="isn't supported"):
+            spark.catalog.createTable("by_catalog_3", source="delta", schema=schema, mode="x")
+        spark.catalog.createTable("by_catalog_3", source="parquet", schema=schema)
+    finally:
+        for name in ("by_catalog", "by_catalog_2", "by_catalog_3"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_a_creation_time_beyond_every_calendar_is_shown_as_null(spark, tmp_path):
+    log = LogWriter(ArrowEngine(), str(tmp_path / "t"))
+    created = metadata({"id": "long"})
+    created["metaData"]["createdTime"] = 1_700_000_000_000_000
+    log.commit(protocol(), created)
+    assert DeltaTable.forPath(spark, log.table).detail().first()["createdAt"] is None

@@ -143,7 +143,13 @@ def _string(value: Any) -> str | None:
 
 
 def _timestamp(milliseconds: int | None) -> dt.datetime | None:
-    """Convert ms since the epoch to a datetime with time zone UTC; None stays None."""
+    """Convert ms since the epoch to a datetime with time zone UTC.
+
+    The result is None if `milliseconds` is None or outside of the years 1 to 9999.
+    """
     if milliseconds is None:
         return None
-    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    try:
+        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None

@@ -24,6 +24,7 @@ from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.arguments import check_boolean, check_names, check_string
 from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.expressions.session_settings import timestamp_type
+from bayou.spark.hooks.requests import CreateTableRequest
 from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 from bayou.spark.write.options import WriteOptions, with_session_defaults
@@ -284,3 +285,37 @@ def _identity(column: StructField, generator: object, argument: str) -> StructFi
         step=generator.step,
         allow_explicit=argument == "generatedByDefaultAs",
     )
+
+
+def create_from_catalog(request: CreateTableRequest) -> Any:
+    """Handler of the hook `create_table`: create a Delta table, and return its DataFrame.
+
+    Returns NotImplemented for other formats, and if the name can't be the name of a Delta table of
+    the session catalog.
+
+    Raises:
+        ArgumentError: an option isn't a table property.
+    """
+    spark, schema = request.spark, request.schema
+    is_schema = schema is None or isinstance(schema, spark_types.StructType)
+    if request.format != "delta" or not is_schema or named_table(spark, request.table) is None:
+        return NotImplemented
+    builder: DeltaTableBuilder[TargetTable]
+    builder = DeltaTableBuilder(spark, CreationMode.CREATE, lambda target: target)
+    builder = builder.tableName(request.table)
+    if request.path is not None:
+        builder = builder.location(request.path)
+    if schema is not None:
+        builder = builder.addColumns(schema)
+    if request.description:
+        builder = builder.comment(request.description)
+    for key, value in request.options.items():
+        if not key.startswith("delta."):
+            raise ArgumentError(
+                f"{request.table}: the option {key!r} isn't supported. Use only table properties "
+                "such as delta.appendOnly as options.",
+                argument=key,
+            )
+        builder = builder.property(key, str(value))
+    builder.execute()
+    return spark.table(request.table)

@@ -32,6 +32,7 @@ from bayou.spark.hooks.requests import (
     SqlRequest,
     TableReadRequest,
     WriteToRequest,
+    create_table_request,
     read_request,
     restored_request_options,
     stream_write_request,
@@ -56,6 +57,7 @@ HookName: TypeAlias = Literal[
     "query",
     "count",
     "table",
+    "create_table",
     "write_to",
     "subqueries",
 ]
@@ -70,6 +72,7 @@ HookName: TypeAlias = Literal[
 - `count`: a `CountRequest` of `DataFrame.count`. Classic only.
 - `table`: a `TableReadRequest` of `SparkSession.table`, `DataFrameReader.table` or
   `DataStreamReader.table`.
+- `create_table`: a `CreateTableRequest` of `Catalog.createTable` or `.createExternalTable`.
 - `write_to`: a `WriteToRequest` of the last method of a `writeTo` chain.
 - `subqueries`: a session. The handler returns the context manager that `subquery_resolver`
   describes.
@@ -102,10 +105,12 @@ def install(spark: Any) -> None:
     """Install the hooks in the classes of a session's readers and writers, once per process."""
     if isinstance(spark, SparkSession):
         session = "pyspark.sql.session"
+        catalog = "pyspark.sql.catalog"
         batch, stream = "pyspark.sql.readwriter", "pyspark.sql.streaming.readwriter"
         _hook(ClassicDataFrame, {"count": _count})
     else:
         session = "pyspark.sql.connect.session"
+        catalog = "pyspark.sql.connect.catalog"
         batch = "pyspark.sql.connect.readwriter"
         stream = "pyspark.sql.connect.streaming.readwriter"
     batch_module, stream_module = importlib.import_module(batch), importlib.import_module(stream)
@@ -119,6 +124,7 @@ def install(spark: Any) -> None:
         (stream_module.DataStreamReader, {"load": _stream_load, "table": _table}),
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
         (importlib.import_module(session).SparkSession, {"sql": _sql, "table": _table}),
+        (importlib.import_module(catalog).Catalog, {"createTable": _create_table}),
     ):
         _hook(target_class, wrappers)
 
@@ -202,6 +208,29 @@ def _table(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, tableName)
 
     return table
+
+
+def _create_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def create_table(  # noqa: PLR0917  # Spark's signature
+        self: Any,
+        tableName: str,  # noqa: N803
+        path: str | None = None,
+        source: str | None = None,
+        schema: Any = None,
+        description: str | None = None,
+        **options: Any,
+    ) -> Any:
+        spark = self._sparkSession
+        if is_enabled(spark):
+            request = create_table_request(
+                spark, tableName, path, source, schema, description, options
+            )
+            result = _call_handlers("create_table", request)
+            if result is not NotImplemented:
+                return result
+        return original(self, tableName, path, source, schema, description, **options)
+
+    return create_table
 
 
 def _stream_load(original: Callable[..., Any]) -> Callable[..., Any]:

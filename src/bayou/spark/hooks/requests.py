@@ -95,6 +95,26 @@ class TableReadRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableRequest:
+    """A call of `Catalog.createTable`.
+
+    Attributes:
+        format: the format, in lower case. If none was set, the session's default format.
+        path: the argument or the option `path`; None if neither is set.
+        schema: None if the call has no schema.
+        options: the options in the user's spelling, without `path`.
+    """
+
+    spark: Any
+    table: str
+    format: str
+    path: str | None
+    schema: Any
+    description: str | None
+    options: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
     """A call of `DataFrameWriter.save`, `.saveAsTable` or `.insertInto`.
 
@@ -212,6 +232,27 @@ def read_request(
         options=_without_path(state.options),
         schema=state.schema,
         proceed=proceed,
+    )
+
+
+def create_table_request(  # noqa: PLR0917  # the order of Spark's parameters
+    spark: Any,
+    table: str,
+    path: str | None,
+    source: str | None,
+    schema: Any,
+    description: str | None,
+    options: Mapping[str, str],
+) -> CreateTableRequest:
+    """Create the request for a call of `createTable`."""
+    return CreateTableRequest(
+        spark=spark,
+        table=table,
+        format=_format(spark, source),
+        path=next(iter(_paths(path, options)), None),
+        schema=schema,
+        description=description,
+        options=_without_path(options),
     )
 
 

@@ -221,12 +221,13 @@ class DeltaReader(PlannedReader):
             return None
         files: list[bytes] = []
         sizes: list[int] = []
-        for batch in scan.scan_files(self._engine):
-            for file in batch.rows():
-                files.append(_without_statistics(file).to_bytes())
-                sizes.append(file.size)
-            if large and limit is not None and len(files) > limit:
-                return None
+        with scan.scan_files(self._engine) as batches:
+            for batch in batches:
+                for file in batch.rows():
+                    files.append(_without_statistics(file).to_bytes())
+                    sizes.append(file.size)
+                if large and limit is not None and len(files) > limit:
+                    return None
         return self._task(scan, None), file_partitions(files, sizes, self._options)
 
     def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
