@@ -23,7 +23,7 @@ from support.log_histories import (
     vector_id,
     write,
 )
-from support.log_writer import LogWriter, commit_info
+from support.log_writer import LogWriter
 
 
 def replayed(engine: Engine, snapshot: Snapshot) -> dict[Key, int]:
@@ -94,7 +94,7 @@ def test_a_snapshot_kept_up_to_date_is_the_one_that_is_read_anew(history, steps)
     log = LogWriter(engine, f"memory://{uuid.uuid4().hex}/table")
     known: Snapshot | None = None
     for version, actions in enumerate(history.commits):
-        log.commit(*(actions or [commit_info()]))
+        log.commit(*actions)
         if version in steps or version == len(history.commits) - 1:
             known = Snapshot.load(engine, log.table) if known is None else known.refreshed(engine)
             assert known.version == version

@@ -16,7 +16,6 @@ from support.log_writer import (
     LogWriter,
     WireAction,
     add,
-    commit_info,
     deletion_vector,
     metadata,
     protocol,
@@ -169,7 +168,7 @@ def write(history: History, log: LogWriter) -> int:
     """Write the log; return the earliest version that can be reconstructed."""
     complete: list[int] = []
     for version, actions in enumerate(history.commits):
-        log.commit(*(actions or [commit_info()]))
+        log.commit(*actions)
         reference = history.versions[version].checkpoint()
         kind = history.checkpoints.get(version)
         if kind == "ours":

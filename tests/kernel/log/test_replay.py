@@ -183,13 +183,12 @@ def test_a_line_that_is_not_json_is_named_with_its_file(log):
     assert caught.value.file == path
 
 
-def test_an_empty_commit_is_named_and_not_read_as_no_change(log):
+def test_an_empty_commit_has_no_actions_as_in_delta_spark(log):
     log.commit(*HEAD)
     log.commit(add("a"))
-    path = log.put(f"{1:020d}.json", b"")
-    with pytest.raises(CorruptTableError, match="commit 1 is empty") as caught:
-        snapshot(log)
-    assert caught.value.file == path
+    log.put(f"{2:020d}.json", b"")
+    found = snapshot(log)
+    assert (found.version, live(log)) == (2, ["a"])
 
 
 def test_a_line_that_lacks_a_required_field_is_named(log):

@@ -152,13 +152,13 @@ def decode_commit(
     """Decode the actions of a commit file, see `decode_actions`.
 
     Raises:
-        CorruptTableError: the file is empty, or a line isn't an action. The message names the file
-            and the line.
+        CorruptTableError: a line isn't an action, and the message names the file and the line. Or
+            the file is an empty log compaction file. An empty commit has no actions, as in
+            delta-spark.
     """
-    if not data:
+    if not data and file.path.endswith(".compacted.json"):
         raise CorruptTableError(
-            f"{table}: commit {version} is empty, so it is unknown which files it added or removed "
-            f"(file {file.path}). Restore the file.",
+            f"{table}: the log compaction file {file.path} is empty. Delete it.",
             table=table,
             file=file.path,
         )
