@@ -235,6 +235,12 @@ def test_inferred_columns_take_the_records_that_they_were_inferred_from(values):
     assert set(again.positions.to_pylist()) <= set(found.positions.to_pylist())
 
 
+@pytest.mark.parametrize("number", [b"9" * 400 + b".5", b"1000e308"])
+def test_a_number_beyond_the_range_of_doubles_refuses_only_its_record(number):
+    values = [good(1), b'{"id": 1, "price": ' + number + b"}", good(2)]
+    assert decode(values).bad_positions.to_pylist() == [1]
+
+
 def test_an_array_of_nulls_after_a_null_object_is_decoded():
     """Arrow's reader returns an invalid array for it."""
     values = [b'{"f": null}', b'{"f": {"a": true, "b": [null, null]}}']

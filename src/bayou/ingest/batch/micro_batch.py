@@ -54,11 +54,7 @@ from bayou.ingest.schema.policy import SchemaPolicy, commit_tags
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.spark_errors import WorkerCrashedError, records_lost_error, translate_errors
 from bayou.ingest.upsert import UpsertResult
-from bayou.ingest.upsert.on_executors import (
-    BucketedRows,
-    merge_on_executors,
-    write_on_executors,
-)
+from bayou.ingest.upsert.on_executors import BucketedRows, merge_on_executors, write_on_executors
 from bayou.kernel import Transaction
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
@@ -328,7 +324,8 @@ class MicroBatchWriter:
         """Whether the rows of an upsert may be too large for a merge in the driver.
 
         This is assumed if they were too large in an earlier batch, and `spans` has at least half as
-        many offsets as that batch. If none was too large yet, the size is estimated.
+        many offsets as that batch. If none was too large yet, the size is estimated from the
+        types of the columns, unless the driver has merged a batch with as many offsets.
         """
         size = _number_of_offsets(spans)
         if self._large is not None:
@@ -444,8 +441,7 @@ class MicroBatchWriter:
                 self._bucketed_rows.close()
                 self._bucketed_rows = None
             if self._is_large(spans, task):
-                rows = _number_of_offsets(spans)  # at most
-                session = spark_session(spark)
+                rows, session = _number_of_offsets(spans), spark_session(spark)
                 self._bucketed_rows = BucketedRows(session, task.run_in_buckets, tasks, rows)
                 results = self._bucketed_rows.results()
             else:
@@ -514,8 +510,8 @@ class MicroBatchWriter:
         winners = self._upserts.last_of_each_key(rows)
         added = self._target.new_columns(layout)
         result = self._upserts.upsert(winners, layout, report.spans, tags=tags)
-        merged = _number_of_offsets(report.spans)
-        self._merged_in_driver = max(self._merged_in_driver, merged)
+        if self._bucketed_rows is None:
+            self._merged_in_driver = max(self._merged_in_driver, _number_of_offsets(report.spans))
         self._covered = self._target.covered
         return result.add_to_report(report, rows.num_rows, added)
 
@@ -532,7 +528,7 @@ class MicroBatchWriter:
         partitioned = self._topic.config.destination.partition_columns
         if self._target.version is None and not has_deletes and not partitioned:
             write = partial(write_on_executors, rows, columns)
-            return self._upserts.create_with(write, layout, spans)
+            return self._upserts.create_with(write, layout, spans, tags=tags)
         merge = partial(
             merge_on_executors,
             rows,

@@ -275,6 +275,8 @@ class JsonDecoder:
                 raise NotColumnarError
             present = pc.is_valid(table.column(name)).combine_chunks()
             if self._plan.ignores(unknown):
+                if may_hold_large_integers(table.column(name)):  # or a number that isn't valid
+                    raise NotColumnarError
                 if pc.any(present).as_py():
                     result.ignored.add(name)
                 continue
@@ -303,13 +305,19 @@ class JsonDecoder:
         Args:
             records: the decoded records, if there is no columnar validator.
             table: the parsed records.
+
+        Raises:
+            NotColumnarError: a record can't be decoded.
         """
         if self._validator is None:
             return {}
         if self._columnar_validator is None:
             return {i: r for i, r in enumerate(records) if not self._validator.is_valid(r)}
         unsure = pc.indices_nonzero(pc.invert(self._columnar_validator.accepts(table)))
-        decoded = ((i, msgspec.json.decode(raw[i])) for i in unsure.to_pylist())
+        try:
+            decoded = [(i, msgspec.json.decode(raw[i])) for i in unsure.to_pylist()]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise NotColumnarError from error  # such as a number beyond the range of doubles
         return {i: r for i, r in decoded if not self._validator.is_valid(r)}
 
     def _top_level_fields(self, table: pa.Table) -> list[StructField]:

@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -73,9 +74,10 @@ class BucketedRows:
         self._cached: list[Any] = []
 
     def results(self) -> list[Any]:
-        """Run the tasks and return their results."""
+        """Run the tasks and return their results in the order of the tasks."""
         context, results = self.spark.sparkContext, self._buckets
-        return context.runJob(self._shuffled, _values, [results])
+        numbered = context.runJob(self._shuffled, _values, [results])
+        return [result for _, result in sorted(numbered, key=itemgetter(0))]
 
     @property
     def buckets(self) -> Any:
@@ -270,7 +272,7 @@ def _in_buckets(
             # Spark runs the tasks of a lost executor again. If they fail then, nobody reads their
             # results, so the tasks that read the rows must learn it.
             yield from ((bucket, item) for bucket in range(buckets))
-        yield buckets, item
+        yield buckets, (task, item)
 
 
 def _values(items: Iterable[tuple[int, Any]]) -> Iterator[Any]:

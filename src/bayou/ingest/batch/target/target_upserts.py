@@ -110,7 +110,7 @@ class TargetUpserts:
         table = self._table(tags)
         if self._snapshot is None:
             if not pc.any(winners.column(DELETED)).as_py():
-                return self._create_with_rows(winners, layout, spans, transaction_ids)
+                return self._create_with_rows(winners, layout, spans, transaction_ids, tags)
             self._create(layout)
         snapshot = self._snapshot
         assert snapshot is not None
@@ -161,6 +161,8 @@ class TargetUpserts:
         write: Callable[[UpsertTable, bytes], tuple[list[AddFile], int]],
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
+        *,
+        tags: Mapping[str, str],
     ) -> UpsertResult:
         """Create the table with rows that `write` writes on Spark's executors, and with offsets.
 
@@ -175,7 +177,7 @@ class TargetUpserts:
         transaction, _ = target.begin(layout, spans)
         state = transaction.transaction_state(self._engine)
         adds, rows = write(self._table(), state.to_bytes())
-        return self._commit_first(transaction, adds, rows, spans)
+        return self._commit_first(transaction, adds, rows, spans, tags)
 
     @property
     def _snapshot(self) -> Snapshot | None:
@@ -209,12 +211,13 @@ class TargetUpserts:
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
         transaction_ids: Mapping[str, int] | None,
+        tags: Mapping[str, str] | None,
     ) -> UpsertResult:
         transaction, _ = self._target.begin(layout, spans, transaction_ids)
         rows = winners.select(layout.schema.names)
         state = transaction.transaction_state(self._engine)
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
-        return self._commit_first(transaction, adds, rows.num_rows, spans)
+        return self._commit_first(transaction, adds, rows.num_rows, spans, tags)
 
     def _commit_first(
         self,
@@ -222,10 +225,11 @@ class TargetUpserts:
         adds: Sequence[AddFile],
         rows: int,
         spans: Mapping[int, OffsetSpan],
+        tags: Mapping[str, str] | None,
     ) -> UpsertResult:
         """Commit the transaction that creates the table; delete the files if the commit fails."""
         with discard_unless_committed(lambda: self._target.discard(adds)):
-            version = self._target.commit(transaction, adds, spans)
+            version = self._target.commit(transaction, adds, spans, tags=tags)
         assert version is not None  # not skipped, because a new table has no offsets
         return UpsertResult(version=version, inserted=rows, updated=0, deleted=0)
 
