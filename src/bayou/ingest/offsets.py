@@ -104,6 +104,11 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
     return offsets
 
 
+def recorded_topics(transactions: Mapping[str, int]) -> set[str]:
+    """Return the names of the Kafka topics whose offsets a table has recorded."""
+    return {a.split("/")[2] for a in transactions if a.startswith("kafka/") and a.count("/") > 2}
+
+
 def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the recorded start offset of each Kafka partition; see `start_app_id`.
 

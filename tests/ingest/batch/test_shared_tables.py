@@ -62,11 +62,11 @@ class Shared:
         (folder / "schema.json").write_text(json.dumps(SCHEMA))
         self.write("kafka-topics: [a, b, c]")
 
-    def write(self, topics, more=""):
+    def write(self, topics, more="", table="all"):
         self.file.write_text(
             f"connector:\n  kafka: {{bootstrap-servers: '{self.broker.bootstrap_servers}'}}\n"
             f"  topics:\n    all:\n      {topics}\n      schema-file: schema.json\n{more}"
-            "      destination:\n        table-path: all\n"
+            f"      destination:\n        table-path: {table}\n"
             "        delta-config: {enable-schema-evolution: true}\n"
         )
 
@@ -296,6 +296,18 @@ def test_a_topic_of_a_pattern_gets_no_table_in_a_folder_of_others(tmp_path):
         plans = plan_run(configuration, configuration.topics)
         assert [plan.error is None for plan in plans] == [True, False]
         orders.finish()
+
+
+def test_a_topic_of_a_pattern_does_not_write_to_the_table_of_another_topic(tmp_path):
+    with EmbeddedBroker({"a": 1, "orders": 1}) as broker:
+        pipeline = Shared(tmp_path, broker)
+        pipeline.write("kafka-topic: a", table="lake/orders")
+        pipeline.produce("a", {"id": 1})
+        take_in(pipeline.file)
+        pipeline.write("kafka-topic-pattern: 'o.*'", table="'lake/{topic}'")
+        pipeline.produce("orders", {"id": 2})
+        with pytest.raises(PipelineError, match="lake/orders is the table of Kafka topic 'a'"):
+            take_in(pipeline.file)
 
 
 @pytest.mark.parametrize("accepted_by", ["pipeline", "program"])

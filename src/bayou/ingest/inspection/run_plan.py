@@ -19,7 +19,7 @@ from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.target.existing_rows import existing_offsets
-from bayou.ingest.batch.target.foreign_files import check_new_folder
+from bayou.ingest.batch.target.foreign_files import check_folder
 from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_state import TargetState
 from bayou.ingest.broker import describe_topic, first_start
@@ -148,7 +148,7 @@ def _plan(
         tables = TopicTables.of(topic, kafka, options)
         target = tables.target
         target.open()
-        check_new_folder(topic, tables.engine, target.version)
+        check_folder(topic, tables.engine, target.snapshot)
         plan = replace(
             plan,
             creates=target.version is None,

@@ -10,7 +10,7 @@ from typing import Any
 from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.target.existing_rows import cover_existing_rows
-from bayou.ingest.batch.target.foreign_files import check_new_folder
+from bayou.ingest.batch.target.foreign_files import check_folder
 from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.broker import KafkaSource, describe_topic, first_start
@@ -169,7 +169,7 @@ def _start_positions(
     """
     target, dead_letters = tables.target, tables.dead_letters
     writer.open()
-    check_new_folder(topic, tables.engine, target.version)
+    check_folder(topic, tables.engine, target.snapshot)
     if cover_existing_rows(topic, kafka, target, tables.storage_options):
         writer.open()
     transactions = {} if target.snapshot is None else target.snapshot.transactions

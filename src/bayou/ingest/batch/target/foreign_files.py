@@ -1,8 +1,8 @@
-"""Checks that the folder of a new table has no files of other programs.
+"""Checks that the folder of a topic's table has no files of other programs or topics.
 
 The path of a table can depend on the name of a topic or on a value of a record. It may then be the
 path of any existing folder. If a table were created there, its VACUUM would delete the files in the
-folder.
+folder. If the folder has the table of another topic, the rows of both topics would be mixed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import posixpath
 import re
 
+from bayou.api import SnapshotHandle
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
+from bayou.ingest.offsets import recorded_topics
 from bayou.kernel.engine import Engine
 from bayou.protocol.properties import TableProperties, normalize
 
@@ -50,19 +52,28 @@ def foreign_file(topic: Topic, engine: Engine) -> str | None:
     return logs[0] if logs else None
 
 
-def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
-    """Check that the folder of a new table has no files of other programs.
+def check_folder(topic: Topic, engine: Engine, snapshot: SnapshotHandle | None) -> None:
+    """Check that a table's folder has no files of other programs, and no table of other topics.
 
-    Nothing is checked if the table exists, or if its path doesn't depend on the topic's name. The
-    path depends on the name if a pattern selects the topic and each topic has its own table.
+    Nothing is checked if the table's path doesn't depend on the topic's name. The path depends on
+    the name if a pattern selects the topic and each topic has its own table.
 
     Args:
-        version: the version of the topic's table; None if there is no table.
+        snapshot: the latest snapshot of the topic's table; None if there is no table.
 
     Raises:
-        PipelineError: the folder has files of other programs.
+        PipelineError: the folder has files of other programs, or the table of another topic.
     """
-    if version is not None or not topic.from_pattern or topic.shares_table:
+    if not topic.from_pattern or topic.shares_table:
+        return
+    if snapshot is not None:
+        others = recorded_topics(snapshot.transactions)
+        if others and topic.config.kafka_topic not in others:
+            raise PipelineError(
+                f"topic {topic.key!r}: {topic.table_path} is the table of Kafka topic "
+                f"{min(others)!r}. Set another table-path.",
+                topic=topic.key,
+            )
         return
     file = foreign_file(topic, engine)
     if file is not None:
