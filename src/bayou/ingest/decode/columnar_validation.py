@@ -1,4 +1,4 @@
-"""Finds the records that a JSON Schema certainly accepts from their parsed columns.
+"""Finds, in parsed columns, the records that a JSON Schema certainly accepts.
 
 A validator needs each record as a Python object. Creating and validating these objects takes a
 large part of the time for JSON. Most schemas only require types, formats and enumerated strings,
@@ -17,18 +17,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bayou.ingest.decode.json_schema import SCALAR_TYPES, STRING_FORMATS
 from bayou.kernel.arrow.compute import pc
-from bayou.protocol.schema import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    LONG,
-    STRING,
-    TIMESTAMP,
-    ArrayType,
-    DataType,
-    StructType,
-)
+from bayou.protocol.schema import STRING, ArrayType, DataType, StructType
 
 _WITHOUT_EFFECT = frozenset(
     {"$comment", "title", "description", "default", "examples", "deprecated", "readOnly"}
@@ -37,8 +28,6 @@ _WITHOUT_EFFECT = frozenset(
 """Keywords that restrict no value, and `type`."""
 
 _AT_ROOT = frozenset({"$schema", "$id", "$defs", "definitions"})
-_SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
-_FORMATS = {None: STRING, "date-time": TIMESTAMP, "date": DATE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +110,7 @@ def _value_check(schema: Any, data_type: DataType) -> _ValueCheck | None:
     if kind == "array" and keywords == {"items"} and isinstance(data_type, ArrayType):
         elements = _value_check(schema["items"], data_type.element_type)
         return None if elements is None else _ValueCheck(elements=elements)
-    return _ValueCheck() if not keywords and _SCALARS.get(kind) == data_type else None
+    return _ValueCheck() if not keywords and SCALAR_TYPES.get(kind) == data_type else None
 
 
 def _object_check(schema: Mapping[str, Any], data_type: DataType) -> _ValueCheck | None:
@@ -143,7 +132,8 @@ def _object_check(schema: Mapping[str, Any], data_type: DataType) -> _ValueCheck
 
 def _string_check(schema: Mapping[str, Any], data_type: DataType) -> _ValueCheck | None:
     allowed = schema.get("enum")
-    if _FORMATS.get(schema.get("format")) != data_type:
+    expected = STRING_FORMATS.get(schema["format"]) if "format" in schema else STRING
+    if expected != data_type:
         return None
     if allowed is None:
         return _ValueCheck()

@@ -51,8 +51,12 @@ from bayou.protocol.schema import (
 JSON_TEXT: Mapping[str, Any] = {"bayou.encoding": "json"}
 """Metadata of a string column that contains the JSON of a value."""
 
-_STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
-_SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
+STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
+"""The column type of a string with a format. Other strings have the type `string`."""
+
+SCALAR_TYPES = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
+"""The column type of each JSON type, except strings, objects and arrays."""
+
 _MAX_REFERENCES = 32
 _MAX_STEPS = 10 * MAX_FIELDS
 """Maximum number of subschemas to visit. A field can have several subschemas."""
@@ -153,13 +157,13 @@ class _Columns:
                 return kinds[0]
         kind = self._kind(schema)
         if kind == "string":
-            return _STRING_FORMATS.get(schema.get("format", ""), STRING)
+            return STRING_FORMATS.get(schema.get("format", ""), STRING)
         if kind == "object":
             return self._object(schema, references)
         if kind == "array":
             return ArrayType(element_type=self.of(schema.get("items"), references))
-        if kind in _SCALARS:
-            return _SCALARS[kind]
+        if kind in SCALAR_TYPES:
+            return SCALAR_TYPES[kind]
         raise _AnyValueError
 
     def _kind(self, schema: Mapping[str, Any]) -> str | None:

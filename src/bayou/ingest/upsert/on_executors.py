@@ -269,8 +269,8 @@ def _in_buckets(
             yield item
             continue
         if item.failure is not None:
-            # Spark runs the tasks of a lost executor again. If they fail then, nobody reads their
-            # results, so the tasks that read the rows must learn it.
+            # Spark runs the tasks of a lost executor again, but then nobody reads their results.
+            # Therefore, the tasks that read the rows get the failure, too.
             yield from ((bucket, item) for bucket in range(buckets))
         yield buckets, (task, item)
 
